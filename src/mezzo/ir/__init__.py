@@ -1,1 +1,1 @@
-
+"""The one intermediate representation: types, ops, modules, text, validity, cost."""
