@@ -1,0 +1,292 @@
+"""The arena: the packet pool, in one piece of shared memory (a memfd), and the view of one packet in it.
+
+Layout (all little-endian)
+    control   one page: the words of `CONTROL`
+    free      `frames` x u32: a stack of free frame numbers, last in first out; `free_count` of them are valid
+    meta      `frames` x META_SIZE: what is known of the packet in the frame (`META` lists the fields)
+    data      `frames` x frame_size bytes, starting at a multiple of the frame size
+
+A packet is a frame number.  The metadata has a table of its own instead of the head of the frame: equal offsets in
+frames a power of two apart fall into the same few sets of the L1 cache (1.6 against 2.8 ns a packet was measured).
+For the same reason the first byte of a new packet is staggered by frame number: `first_byte()`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+
+from mezzo.base import MezzoError
+
+META_SIZE = 128
+HEADROOM = 128  # at least; a new packet starts at HEADROOM + (frame % 4) * 64
+STAGGER = 4
+UNSET = 0xFFFF  # an unset mark
+ANNO_SIZE = 48
+CONTROL_SIZE = 4096
+
+# name -> (byte offset in the metadata, bytes).  `data` is the offset of the packet's first byte from the start of its
+# frame, `end` of the byte after its last; the marks are offsets from the start of the frame as well.
+META = {
+    "data": (0, 4),
+    "end": (4, 4),
+    "mac": (8, 2),
+    "net": (10, 2),
+    "trans": (12, 2),
+    "packet_type": (14, 1),
+    "live": (15, 1),  # 1 while somebody owns the packet
+    "timestamp": (16, 8),
+    "anno": (24, ANNO_SIZE),
+}
+# name -> byte offset of a u64 in the control page.
+CONTROL = {"frames": 0, "frame_size": 8, "free_count": 16, "exhausted": 24, "too_long": 32}
+
+
+def _u(buf: memoryview, at: int, size: int) -> int:
+    return int.from_bytes(buf[at : at + size], "little")
+
+
+class Arena:
+    """`frames` frames of `frame_size` bytes (a power of two, 2048 or more).  Exhaustion is counted, never a crash."""
+
+    def __init__(self, frames: int = 32768, frame_size: int = 2048) -> None:
+        if frame_size < 2048 or frame_size & (frame_size - 1) or frame_size > 1 << 17:
+            raise MezzoError(f"a frame of {frame_size} bytes: give a power of two from 2048 to 131072")
+        if not 1 <= frames <= 1 << 24:
+            raise MezzoError(f"an arena of {frames} frames: give 1 to {1 << 24}")
+        self.frames, self.frame_size = frames, frame_size
+        self.free_offset = CONTROL_SIZE
+        self.meta_offset = -(-(self.free_offset + 4 * frames) // 4096) * 4096
+        self.data_offset = -(-(self.meta_offset + META_SIZE * frames) // frame_size) * frame_size
+        self.size = self.data_offset + frames * frame_size
+        self.fd = os.memfd_create("mezzo-arena")
+        os.ftruncate(self.fd, self.size)
+        self.map = mmap.mmap(self.fd, self.size)
+        self.mem = memoryview(self.map)
+        self._free = self.mem[self.free_offset : self.free_offset + 4 * frames].cast("I")
+        self._control = self.mem[:CONTROL_SIZE].cast("Q")
+        self._control[CONTROL["frames"] // 8] = frames
+        self._control[CONTROL["frame_size"] // 8] = frame_size
+        for i in range(frames):
+            self._free[i] = frames - 1 - i  # frame 0 is handed out first
+        self.free_count = frames
+
+    @property
+    def free_count(self) -> int:
+        return self._control[CONTROL["free_count"] // 8]
+
+    @free_count.setter
+    def free_count(self, value: int) -> None:
+        self._control[CONTROL["free_count"] // 8] = value
+
+    def counter(self, name: str) -> int:
+        """exhausted: makes refused for want of a frame; too_long: makes refused because no frame is long enough."""
+        return self._control[CONTROL[name] // 8]
+
+    def _count(self, name: str) -> None:
+        self._control[CONTROL[name] // 8] += 1
+
+    def first_byte(self, frame: int) -> int:
+        """Where a new packet in `frame` starts, from the start of the frame."""
+        return HEADROOM + (frame % STAGGER) * 64
+
+    @property
+    def longest(self) -> int:
+        """The longest packet that any frame can take when made."""
+        return self.frame_size - HEADROOM - (STAGGER - 1) * 64
+
+    def make(self, length: int) -> Packet | None:
+        """A new zeroed packet, or None (counted) when no frame is free or the length is over `longest`."""
+        if length > self.longest:
+            self._count("too_long")
+            return None
+        count = self.free_count
+        if count == 0:
+            self._count("exhausted")
+            return None
+        self.free_count = count - 1
+        packet = Packet(self, self._free[count - 1])
+        packet.reset(self.first_byte(packet.frame), length)
+        return packet
+
+    def make_from(self, data: bytes | bytearray | memoryview) -> Packet | None:
+        """A new packet that holds `data`, or None as for `make`."""
+        packet = self.make(len(data))
+        if packet is not None:
+            packet.data[:] = data
+        return packet
+
+    def free(self, frame: int) -> None:
+        """Gives `frame` back.  Giving it back twice is a bug of ours."""
+        packet = Packet(self, frame)
+        assert packet.live, f"frame {frame} freed twice"
+        packet.live = 0
+        count = self.free_count
+        self._free[count] = frame
+        self.free_count = count + 1
+
+    @property
+    def held(self) -> int:
+        """Frames that are not free."""
+        return self.frames - self.free_count
+
+    def live_frames(self) -> Iterator[int]:
+        """The frames in use: what a leak check lists."""
+        return (n for n in range(self.frames) if Packet(self, n).live)
+
+    def close(self) -> None:
+        self._free.release()
+        self._control.release()
+        self.mem.release()
+        try:
+            self.map.close()
+        except BufferError:
+            pass  # a view handed to the caller is still alive; the mapping goes with it
+        os.close(self.fd)
+
+
+class Packet:
+    """A view of the packet in one frame; owns nothing.  Offsets in frames never show: `data` is the packet's bytes."""
+
+    __slots__ = ("arena", "frame", "meta")
+
+    def __init__(self, arena: Arena, frame: int) -> None:
+        self.arena, self.frame = arena, frame
+        self.meta = arena.meta_offset + frame * META_SIZE
+
+    def get(self, field: str) -> int:
+        at, size = META[field]
+        return _u(self.arena.mem, self.meta + at, size)
+
+    def put(self, field: str, value: int) -> None:
+        at, size = META[field]
+        self.arena.mem[self.meta + at : self.meta + at + size] = value.to_bytes(size, "little")
+
+    def reset(self, data: int, length: int) -> None:
+        """Makes this a fresh packet: `length` zero bytes from `data`, marks unset, annotations zero."""
+        self.arena.mem[self.meta : self.meta + META_SIZE] = bytes(META_SIZE)
+        self.put("data", data)
+        self.put("end", data + length)
+        for mark in ("mac", "net", "trans"):
+            self.put(mark, UNSET)
+        self.live = 1
+        self.data[:] = bytes(length)
+
+    @property
+    def live(self) -> int:
+        return self.get("live")
+
+    @live.setter
+    def live(self, value: int) -> None:
+        self.put("live", value)
+
+    @property
+    def base(self) -> int:
+        """Where the frame starts in the arena."""
+        return self.arena.data_offset + self.frame * self.arena.frame_size
+
+    @property
+    def data(self) -> memoryview:
+        """The packet's bytes; writing to them writes the packet."""
+        base = self.base
+        return self.arena.mem[base + self.get("data") : base + self.get("end")]
+
+    @property
+    def length(self) -> int:
+        return self.get("end") - self.get("data")
+
+    @property
+    def headroom(self) -> int:
+        return self.get("data")
+
+    @property
+    def tailroom(self) -> int:
+        return self.arena.frame_size - self.get("end")
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.data)
+
+    # -- marks: None when unset, else the offset from the first byte (negative: in front of it)
+
+    def mark(self, name: str) -> int | None:
+        at = self.get(name)
+        return None if at == UNSET else at - self.get("data")
+
+    def set_mark(self, name: str, offset: int | None) -> None:
+        self.put(name, UNSET if offset is None else self.get("data") + offset)
+
+    @property
+    def network(self) -> memoryview | None:
+        """The bytes from the network header on."""
+        offset = self.mark("net")
+        return None if offset is None or offset < 0 else self.data[offset:]
+
+    @property
+    def transport(self) -> memoryview | None:
+        offset = self.mark("trans")
+        return None if offset is None or offset < 0 else self.data[offset:]
+
+    @property
+    def timestamp(self) -> int:
+        """Nanoseconds since the Unix epoch; 0 when unset."""
+        return self.get("timestamp")
+
+    @timestamp.setter
+    def timestamp(self, ns: int) -> None:
+        self.put("timestamp", ns)
+
+    @property
+    def packet_type(self) -> int:
+        return self.get("packet_type")
+
+    @packet_type.setter
+    def packet_type(self, value: int) -> None:
+        self.put("packet_type", value)
+
+    @property
+    def anno(self) -> memoryview:
+        """The 48 annotation bytes."""
+        at = self.meta + META["anno"][0]
+        return self.arena.mem[at : at + ANNO_SIZE]
+
+    # -- size changes; False, and nothing done, where the packet or its room is too small
+
+    def strip(self, count: int) -> bool:
+        if count > self.length:
+            return False
+        self.put("data", self.get("data") + count)
+        return True
+
+    def prepend(self, count: int) -> bool:
+        if count > self.headroom:
+            return False
+        self.put("data", self.get("data") - count)
+        return True
+
+    def append(self, count: int) -> bool:
+        if count > self.tailroom:
+            return False
+        end = self.get("end")
+        self.arena.mem[self.base + end : self.base + end + count] = bytes(count)
+        self.put("end", end + count)
+        return True
+
+    def trim(self, count: int) -> bool:
+        if count > self.length:
+            return False
+        self.put("end", self.get("end") - count)
+        return True
+
+    def clone(self) -> Packet | None:
+        """A copy in a frame of its own: same bytes, room, marks, annotations; None when the pool is empty."""
+        other = self.arena.make(0)
+        if other is None:
+            return None
+        mem = self.arena.mem
+        mem[other.meta : other.meta + META_SIZE] = mem[self.meta : self.meta + META_SIZE]
+        other.data[:] = self.data
+        return other
