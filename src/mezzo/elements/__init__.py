@@ -1,1 +1,77 @@
+"""The element contract, then the library: one class a file or a small family a file, found by scan.
 
+Element files import what they need from here.  They do not use `from __future__ import annotations`: the state
+annotations are values.
+"""
+
+from typing import Any
+
+from mezzo.elements.args import (
+    REQUIRED,
+    U8,
+    U16,
+    U32,
+    U64,
+    AnnoOffset,
+    Arg,
+    Bandwidth,
+    Bool,
+    Data,
+    Duration,
+    Env,
+    EtherAddress,
+    Fixed,
+    Int,
+    IPAddress,
+    IPPrefix,
+    Kind,
+    Named,
+    OneOf,
+    Raw,
+    Rest,
+    Text,
+    Word,
+)
+from mezzo.elements.element import (
+    LPM,
+    Array,
+    Blob,
+    Buffer,
+    ConfigError,
+    Element,
+    Handler,
+    Port,
+    Ring,
+    Slots,
+    Table,
+    entry,
+    python,
+    read,
+    write,
+)
+from mezzo.ir.ops import KILL
+from mezzo.ir.types import BOOL as flag
+from mezzo.ir.types import I64 as i64
+from mezzo.ir.types import U8 as u8
+from mezzo.ir.types import U16 as u16
+from mezzo.ir.types import U32 as u32
+from mezzo.ir.types import U48 as u48
+from mezzo.ir.types import U64 as u64
+from mezzo.ir.types import U128 as u128
+from mezzo.packet.arena import Packet
+
+
+def _packet_only(*args: Any) -> Any:
+    raise RuntimeError("this name has a meaning in packet code only")
+
+
+# Functions of the packet language; the compiler knows them by name.
+now = walltime = random = randrange = bounded = checksum_adjust = _packet_only
+
+__all__ = [
+    "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob", "Bool", "Buffer",
+    "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler", "IPAddress", "IPPrefix", "Int",
+    "Kind", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring", "Slots", "Table", "Text", "Word", "bounded",
+    "checksum_adjust", "entry", "flag", "i64", "now", "python", "random", "randrange", "read", "u8", "u16", "u32", "u48",
+    "u64", "u128", "walltime", "write",
+]  # fmt: skip

@@ -33,6 +33,10 @@ class Type:
         value &= self.mask
         return value - (1 << self.bits) if self.signed and value >> (self.bits - 1) else value
 
+    def __call__(self, value: int) -> int:
+        """In configuration code `u16(x)` is `x` cut to 16 bits, as in packet code."""
+        return self.wrap(int(value))
+
     def holds(self, value: int) -> bool:
         return self.wrap(value) == value
 

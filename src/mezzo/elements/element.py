@@ -1,0 +1,304 @@
+"""The element contract.
+
+An element class has two halves.  *Configuration time* is ordinary Python: arguments, `configure`, handlers.  *Packet
+time* is written in the packet language (docs/design/0001): the methods named in `ROLES`, those marked `@entry`, and
+what they call.  State is declared by annotation and is the same object to both halves:
+
+    class Counter(Element):
+        '''Counts packets.'''
+        count: u64
+        limit = Arg(Int(), -1, "stop after this many")
+
+        def process(self, p: Packet) -> Port:
+            self.count += 1
+            return 0
+
+The life of an instance: `__init__(name)`, `setup(words, env)` (arguments, then `configure`), code is built, `bind(engine)`,
+`initialize()`, packets flow, `cleanup()`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mezzo.elements.args import Arg, Env, read_arguments
+from mezzo.elements.store import make_cell
+from mezzo.ir.module import ROLES, State
+from mezzo.ir.types import BOOL, U32, VOID, Type
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """A declared state before its size is known; `size` is a number or the name of an attribute that holds it."""
+
+    kind: str
+    type: Type
+    size: int | str = 0
+    key: Type | None = None
+
+
+class _Sized:
+    """`Array[u32, 256]`: what a subscript in a state annotation builds."""
+
+    def __init__(self, kind: str, shape: str) -> None:
+        self.kind, self.shape = kind, shape
+
+    def __getitem__(self, given: Any) -> StateSpec:
+        parts = list(given) if isinstance(given, tuple) else [given]
+        if len(parts) != len(self.shape.split(",")):
+            raise TypeError(f"{self.kind.title()} is written with [{self.shape}]")
+        key = parts.pop(0) if self.shape.startswith("key") else None
+        type_ = parts.pop(0) if "type" in self.shape else VOID
+        return StateSpec(self.kind, type_, parts[0] if parts else 0, key)
+
+
+Array = _Sized("array", "type, size")
+Table = _Sized("table", "key, type, size")
+Ring = _Sized("ring", "size")
+Slots = _Sized("slots", "size")
+Buffer = _Sized("buffer", "size")
+LPM = _Sized("lpm", "key")
+Blob = StateSpec("blob", VOID)
+
+
+class StateField:
+    """Reads and writes one state of an instance from configuration code and handlers."""
+
+    def __init__(self, name: str, spec: StateSpec) -> None:
+        self.name, self.spec = name, spec
+
+    def __get__(self, element: Any, owner: type | None = None) -> Any:
+        if element is None:
+            return self
+        cell = element.cell(self.name)
+        if self.spec.kind != "scalar":
+            return cell
+        return bool(cell.value) if self.spec.type is BOOL else cell.value
+
+    def __set__(self, element: Any, value: Any) -> None:
+        element.cell(self.name).load(value)
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A named door of an element.  flags as Click prints them: r w + % . $ b c U D (without r and w)."""
+
+    name: str
+    read: Callable[[Any, str], Any] | None = None
+    write: Callable[[Any, str], None] | None = None
+    doc: str = ""
+    flags: str = ""
+
+
+def read(name: str, doc: str = "", *, param: bool = False, flags: str = "") -> Callable[[Any], Any]:
+    """Marks a method as a read handler: `def f(self)` or, with `param`, `def f(self, text)`; returns a value to print."""
+
+    def mark(method: Any) -> Any:
+        method.__handlers__ = [*getattr(method, "__handlers__", []), ("read", name, doc, param, flags)]
+        return method
+
+    return mark
+
+
+def write(name: str, doc: str = "", *, flags: str = "") -> Callable[[Any], Any]:
+    """Marks a method as a write handler: `def f(self, text)`.  ValueError is the caller's mistake."""
+
+    def mark(method: Any) -> Any:
+        method.__handlers__ = [*getattr(method, "__handlers__", []), ("write", name, doc, True, flags)]
+        return method
+
+    return mark
+
+
+def python(method: Any) -> Any:
+    """Marks a method as ordinary Python that packet code may call (at the price of a trip into Python)."""
+    method.__python__ = True
+    return method
+
+
+def entry(method: Any) -> Any:
+    """Marks a packet-language method that Python calls through `element.call(name, …)`."""
+    method.__entry__ = True
+    return method
+
+
+class ConfigError(ValueError):
+    """What is wrong with an element's configuration."""
+
+
+class Element:
+    """The base of all elements; see the module's text."""
+
+    ports = "1/1"
+    processing = "a/a"
+    flow = "x/x"
+    reads: tuple[str, ...] = ()  # states that are read handlers by their own name
+    example = ""  # a configuration in the Click language
+    example_reads: dict[str, str] = {}  # handler -> what it prints after the example ran
+    see: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()  # further Click names
+    wants_task = True  # is the task scheduled at the start
+    state_specs: dict[str, StateSpec] = {}
+    arguments: dict[str, Arg] = {}
+    handler_table: dict[str, Handler] = {}
+    limits: dict[str, int] = {}  # largest sizes, for pages
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.state_specs = dict(cls.state_specs)
+        cls.arguments = dict(cls.arguments)
+        scope = vars(sys.modules[cls.__module__])
+        for name, note in cls.__dict__.get("__annotations__", {}).items():
+            spec = eval(note, dict(scope)) if isinstance(note, str) else note
+            spec = StateSpec("scalar", spec) if isinstance(spec, Type) else spec
+            if isinstance(spec, StateSpec):
+                cls.state_specs[name] = spec
+                setattr(cls, name, StateField(name, spec))
+        for name, value in cls.__dict__.copy().items():
+            if isinstance(value, Arg):
+                cls.arguments[name] = value
+                if value.live is not None:
+                    cls.state_specs[name] = StateSpec("scalar", value.live)
+        cls.handler_table = _handlers_of(cls)
+
+    def __init__(self, name: str, ninputs: int = 0, noutputs: int = 0) -> None:
+        self.name = name
+        self.ninputs, self.noutputs = ninputs, noutputs
+        self.input_kinds: tuple[str, ...] = ()  # "push" or "pull", set before configure
+        self.output_kinds: tuple[str, ...] = ()
+        self.args: dict[str, Any] = {}
+        self.words: list[str] = []
+        self.env = Env()
+        self.cells: dict[str, Any] = {}
+        self.engine: Any = None
+        self.index = -1
+        self.router: Any = None
+        self.troubles: list[str] = []
+
+    # -- configuration time
+
+    def setup(self, words: list[str], env: Env) -> list[str]:
+        """Reads the arguments and configures; returns what is wrong, nothing when all is well."""
+        self.words, self.env, self.troubles = list(words), env, []
+        declared = list(self.arguments.values())
+        values = read_arguments(declared, words, env, self.troubles.append)
+        for arg in declared:
+            value = values.get(arg.name)
+            if arg.live is None:
+                self.args[arg.name] = value
+            elif value is not None:
+                self.cell(arg.name).load(value)
+        if not self.troubles:
+            try:
+                self.configure()
+            except ValueError as trouble:
+                self.troubles.append(str(trouble))
+        return self.troubles
+
+    def configure(self) -> None:
+        """Checks the arguments together and fills tables.  Raise ConfigError, or call `error` for several."""
+
+    def error(self, message: str) -> None:
+        """Adds one trouble and goes on."""
+        self.troubles.append(message)
+
+    def generate(self, builder: Any) -> None:
+        """An element may build packet functions from its configuration: `builder` is an ir.builder.UnitBuilder."""
+
+    # -- state
+
+    def state_declarations(self) -> tuple[State, ...]:
+        """The states with their sizes settled."""
+        return tuple(self._declare(name, spec) for name, spec in self.state_specs.items())
+
+    def _declare(self, name: str, spec: StateSpec) -> State:
+        size = getattr(self, spec.size) if isinstance(spec.size, str) else spec.size
+        return State(name, spec.kind, spec.type, int(size), spec.key)
+
+    def cell(self, name: str) -> Any:
+        """The object behind a state; made on first use."""
+        found = self.cells.get(name)
+        if found is None:
+            found = self.cells[name] = make_cell(self._declare(name, self.state_specs[name]))
+        return found
+
+    def all_cells(self) -> dict[str, Any]:
+        return {name: self.cell(name) for name in self.state_specs}
+
+    # -- running: called by the runtime, usable in handlers
+
+    def bind(self, engine: Any, index: int) -> None:
+        """The code is built: state now lives in `engine`."""
+        self.engine, self.index = engine, index
+        self.cells = engine.cells[index]
+
+    def initialize(self) -> None:
+        """Python work once, when the router is about to start (open files …).  Raise ConfigError to refuse."""
+
+    def cleanup(self) -> None:
+        """Python work once, when the router has stopped (close files …)."""
+
+    def call(self, function: str, *args: Any) -> Any:
+        """Calls a packet-language entry of this element; at a quiescent point only."""
+        if self.engine is None:
+            raise ConfigError(f"{self.name}: not ready: the router has not started")
+        return self.engine.call(self.index, function, *args)
+
+    def wake_task(self) -> None:
+        self.router.wake(self, "self")
+
+    def wake_downstream(self) -> None:
+        """Wakes tasks that pull from here: call it when a pull that gave none would now give a packet."""
+        self.router.wake(self, "down")
+
+    def wake_upstream(self) -> None:
+        """Wakes tasks that push to here: call it when there is room again."""
+        self.router.wake(self, "up")
+
+    def say(self, text: str) -> None:
+        """A message to the user, as Click's click_chatter."""
+        (self.router.say if self.router is not None else print)(text)
+
+
+def is_packet_method(cls: type, name: str) -> bool:
+    method = getattr(cls, name, None)
+    return callable(method) and not getattr(method, "__python__", False)
+
+
+def roles_of(cls: type[Element]) -> list[str]:
+    """The roles an element class plays, in order."""
+    return [name for name in ROLES if callable(getattr(cls, name, None))]
+
+
+def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
+    table = dict(cls.handler_table)
+
+    def add(name: str, **part: Any) -> None:
+        old = table.get(name, Handler(name))
+        table[name] = Handler(
+            name, part.get("read") or old.read, part.get("write") or old.write, part.get("doc") or old.doc, part.get("flags") or old.flags
+        )
+
+    for name in cls.reads:
+        add(name, read=lambda e, text, n=name: getattr(e, n), doc=f"the state {name}")
+    for arg in cls.arguments.values():
+        if arg.handler:
+            add(arg.name, read=lambda e, text, a=arg: a.kind.show(getattr(e, a.name)), doc=arg.doc)
+        if arg.live is not None:
+            add(arg.name, write=lambda e, text, a=arg: setattr(e, a.name, a.kind.parse(text.strip(), e.env)))
+    for attribute in dir(cls):
+        method = getattr(cls, attribute, None)
+        for kind, name, doc, param, flags in getattr(method, "__handlers__", ()):
+            if kind == "write":
+                add(name, write=lambda e, text, m=attribute: getattr(e, m)(text), doc=doc, flags=flags)
+            elif param:
+                add(name, read=lambda e, text, m=attribute: getattr(e, m)(text), doc=doc, flags=flags + "+")
+            else:
+                add(name, read=lambda e, text, m=attribute: getattr(e, m)(), doc=doc, flags=flags)
+    return table
+
+
+Port = U32  # what `process` returns: the output by which the packet leaves
