@@ -1,1 +1,5 @@
+"""The packet language: a typed subset of Python, read from a method's source and translated to IR."""
 
+from mezzo.frontends.python.unit import translate
+
+__all__ = ["translate"]

@@ -1,0 +1,386 @@
+"""Expressions of the packet language: names, numbers, arithmetic, conditions, header fields."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mezzo.base import Span
+from mezzo.frontends.python import values
+from mezzo.frontends.python.read import Source
+from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, View, cast, literal
+from mezzo.ir import ops
+from mezzo.ir.builder import BodyBuilder
+from mezzo.ir.types import BOOL, I64, U8, U32, U64, Type, by_width
+from mezzo.wire import headers
+from mezzo.wire.header import Field
+
+if TYPE_CHECKING:
+    from mezzo.frontends.python.unit import UnitTranslator
+
+OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "div", ast.Mod: "mod", ast.BitAnd: "and",
+    ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
+}  # fmt: skip
+COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+MARK_OF = {"mac": "data", "network": "net", "transport": "trans"}  # where a header table starts
+PLACES = {"net": "net", "trans": "trans", "mac": "mac"}
+META_TYPES: dict[str, Type] = {"length": U32, "headroom": U32, "tailroom": U32, "timestamp": U64, "packet_type": U8}
+MARK_FIELDS = {"mac_offset": "mac", "network_offset": "net", "transport_offset": "trans"}
+HAS_FIELDS = {"has_mac": "has_mac", "has_network": "has_net", "has_transport": "has_trans"}
+# sugar for the annotations that Click names: attribute -> (offset, type, order)
+ANNOTATIONS: dict[str, tuple[int, Type, str]] = {
+    "dst_ip": (0, U32, "big"),
+    "paint": (16, U8, "little"),
+    "icmp_paramprob": (17, U8, "little"),
+    "fix_ip_src": (18, U8, "little"),
+    "aggregate": (20, U32, "little"),
+}
+
+
+class Expressions:
+    """Turns expression trees into values; effects go to `out` in order."""
+
+    unit: UnitTranslator
+    name: str
+    source: Source
+    out: BodyBuilder
+    env: dict[str, Value]
+    types: dict[str, Type]
+
+    def fail(self, node: ast.AST, message: str, hint: str = "") -> NoReturn:
+        self.source.fail(node, message, hint)
+
+    def span(self, node: ast.AST) -> Span:
+        return self.source.span(node)
+
+    # -- the ways an expression is wanted
+
+    def expr(self, node: ast.expr, wanted: bool = True, name: str = "") -> Value:
+        """`name`: the local it is about to be assigned to, so that a packet can be born in it."""
+        handler = getattr(self, "ex_" + type(node).__name__, None)
+        if handler is None:
+            self.fail(node, f"`{type(node).__name__}` expressions are not part of the packet language")
+        if isinstance(node, ast.Call):
+            return self.call(node, wanted, name)
+        result: Value = handler(node)
+        return result
+
+    def call(self, node: ast.Call, wanted: bool, name: str) -> Value:
+        raise NotImplementedError  # Calls
+
+    def number(self, node: ast.expr, type_: Type) -> ops.Expr:
+        """The expression as a `type_`, widened where needed."""
+        return self.fit(self.expr(node), type_, node, "")
+
+    def fit(self, value: Value, type_: Type, node: ast.AST, why: str) -> ops.Expr:
+        """A value as `type_`: literals must fit, narrower numbers widen, wider ones need a cast that is written."""
+        because = f" ({why})" if why else ""
+        if isinstance(value, Thing) and isinstance(value.object, bool):
+            value = Num(literal(int(value.object), BOOL))
+        if isinstance(value, Lit):
+            if type_ is BOOL:
+                return literal(int(value.value != 0), BOOL)
+            if not type_.holds(value.value):
+                self.fail(node, f"{value.value} does not fit {type_}{because}", f"write {type_}({value.value}) to cut it")
+            return literal(value.value, type_)
+        if not isinstance(value, Num):
+            self.fail(node, f"a number is wanted here{because}")
+        if value.type is type_ or isinstance(value.expr, ops.Const) and type_.holds(value.expr.value):
+            return cast(type_, value.expr)
+        if type_ is BOOL or value.type.bits > type_.bits or value.type is I64 or (type_ is I64 and value.type.bits >= 64):
+            self.fail(node, f"this is {value.type} and {type_} is wanted{because}", f"write {type_}(…) to convert it")
+        return cast(type_, value.expr)
+
+    def condition(self, node: ast.expr) -> ops.Expr:
+        return self.truth(self.expr(node), node)
+
+    def truth(self, value: Value, node: ast.AST) -> ops.Expr:
+        if isinstance(value, Lit):
+            return ops.TRUE if value.value else ops.FALSE
+        if isinstance(value, Num):
+            return value.expr if value.type is BOOL else values.compare("ne", value.expr, literal(0, value.type))
+        if isinstance(value, Pkt):
+            return values.negate(ops.IsNone(value.expr))
+        if isinstance(value, Thing):
+            return ops.TRUE if value.object else ops.FALSE
+        if isinstance(value, StateRef):
+            return values.compare("ne", ops.Count(value.state.name), ops.u32(0))
+        self.fail(node, "this has no truth value")
+
+    def known_int(self, node: ast.expr, what: str) -> int:
+        value = self.expr(node)
+        if isinstance(value, Lit):
+            return value.value
+        if isinstance(value, Num) and isinstance(value.expr, ops.Const):
+            return value.expr.value
+        self.fail(node, f"{what} must be known here", "use a number, an argument of the element or a constant")
+
+    def packet(self, node: ast.expr) -> Pkt:
+        value = self.expr(node)
+        if not isinstance(value, Pkt):
+            self.fail(node, "a packet is wanted here")
+        return value
+
+    def constant(self, obj: Any, node: ast.AST) -> Value:
+        """A value of configuration time."""
+        if isinstance(obj, bool):
+            return Num(literal(int(obj), BOOL))
+        if isinstance(obj, int):
+            return Lit(int(obj))
+        if isinstance(obj, float):
+            self.fail(node, "there are no fractions in packet code", "scale it to an integer in configure()")
+        return Thing(obj)
+
+    # -- leaves
+
+    def ex_Constant(self, node: ast.Constant) -> Value:
+        return self.constant(node.value, node)
+
+    def ex_Name(self, node: ast.Name) -> Value:
+        if node.id in self.env:
+            return self.env[node.id]
+        if node.id in self.source.scope:
+            return self.constant(self.source.scope[node.id], node)
+        if node.id in ("min", "max", "len", "range", "bool", "int", "abs"):
+            return Thing(node.id)
+        self.fail(node, f"`{node.id}` is not known here", "assign it first, or make it an attribute of the element")
+
+    def ex_Tuple(self, node: ast.Tuple) -> Value:
+        self.fail(node, "a tuple is not a value of packet code", "use one name per value")
+
+    def ex_Attribute(self, node: ast.Attribute) -> Value:
+        owner = self.expr(node.value)
+        if isinstance(owner, Pkt):
+            return self.packet_attribute(owner, node)
+        if isinstance(owner, View):
+            field = owner.header.fields.get(node.attr)
+            if field is None:
+                known = ", ".join(owner.header.fields)
+                self.fail(node, f"{owner.header.__name__} has no field `{node.attr}`", f"it has {known}")
+            return Num(self.load_field(owner, field, self.span(node)))
+        if isinstance(owner, (StateRef, Place)):
+            return Method(owner, node.attr)
+        if isinstance(owner, Thing):
+            if owner.object is self.unit.element:
+                return self.own_attribute(node)
+            if hasattr(owner.object, node.attr):
+                return self.constant(getattr(owner.object, node.attr), node)
+        self.fail(node, f"`{node.attr}` is not known here")
+
+    def own_attribute(self, node: ast.Attribute) -> Value:
+        state = self.unit.state_by_name.get(node.attr)
+        if state is not None:
+            return Num(ops.Get(state.type, state.name)) if state.kind == "scalar" else StateRef(state)
+        if node.attr in SELF_METHODS:
+            return Method(Thing(self.unit.element), node.attr)
+        cls = type(self.unit.element)
+        if callable(getattr(cls, node.attr, None)):
+            return Method(Thing(self.unit.element), node.attr)
+        if not hasattr(self.unit.element, node.attr):
+            self.fail(node, f"{cls.__name__} has no `{node.attr}`", "declare state in the class, or set constants in configure()")
+        return self.constant(getattr(self.unit.element, node.attr), node)
+
+    def packet_attribute(self, packet: Pkt, node: ast.Attribute) -> Value:
+        name = node.attr
+        if name in META_TYPES:
+            return Num(ops.Meta(META_TYPES[name], packet.expr, name))
+        if name in MARK_FIELDS:
+            return Num(ops.Meta(I64, packet.expr, MARK_FIELDS[name]))
+        if name in HAS_FIELDS:
+            return Num(ops.Meta(BOOL, packet.expr, HAS_FIELDS[name]))
+        if name in ANNOTATIONS:
+            offset, type_, order = ANNOTATIONS[name]
+            return Num(ops.Anno(type_, packet.expr, offset, order))
+        if name in PLACES:
+            return Place(packet, PLACES[name])
+        header = headers().get(name)
+        if header is not None and header.mark:
+            return View(packet, MARK_OF[header.mark], ops.u32(0), header)
+        return Method(packet, name)
+
+    def ex_Subscript(self, node: ast.Subscript) -> Value:
+        owner = self.expr(node.value)
+        if isinstance(owner, StateRef) and owner.state.kind == "array":
+            index = self.number(node.slice, U32)
+            return Num(ops.Index(owner.state.type, owner.state.name, index, span=self.span(node)))
+        if isinstance(owner, Thing) and isinstance(owner.object, (tuple, list, dict)):
+            at = self.known_int(node.slice, "the index into configuration values")
+            return self.constant(owner.object[at], node)
+        hint = f"write self.{owner.state.name}.get(key, default)" if isinstance(owner, StateRef) else "read packets with p.u16(offset)"
+        self.fail(node, "this has no elements by index", hint)
+
+    # -- arithmetic
+
+    def ex_BinOp(self, node: ast.BinOp) -> Value:
+        op = OPERATORS.get(type(node.op))
+        if op is None:
+            hint = "use // for whole division" if isinstance(node.op, ast.Div) else "use + - * // % & | ^ << >>"
+            self.fail(node, "this operator is not part of the packet language", hint)
+        a, b = self.expr(node.left), self.expr(node.right)
+        return self.binary(op, a, b, node)
+
+    def binary(self, op: str, a: Value, b: Value, node: ast.BinOp) -> Value:
+        if isinstance(a, Lit) and isinstance(b, Lit):
+            return Lit(values.fold_bin(op, a.value, b.value))
+        if op in ("shl", "shr"):
+            type_ = a.type if isinstance(a, Num) else U32
+            return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.shift_count(b, type_, node)))
+        type_ = self.common(a, b, node)
+        return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.fit(b, type_, node.right, "")))
+
+    def shift_count(self, value: Value, type_: Type, node: ast.BinOp) -> ops.Expr:
+        if isinstance(value, Num) and value.type.bits > type_.bits:
+            self.fail(node.right, f"the shift count is {value.type}, wider than the {type_} it shifts", f"write {type_}(…)")
+        return self.fit(value, type_, node.right, "a shift count")
+
+    def common(self, a: Value, b: Value, node: ast.AST) -> Type:
+        """The type both sides widen to."""
+        numbers = [x for x in (a, b) if isinstance(x, Num)]
+        if not numbers or not all(isinstance(x, (Num, Lit)) for x in (a, b)):
+            self.fail(node, "numbers are wanted on both sides")
+        if len(numbers) == 1:
+            return numbers[0].type
+        x, y = numbers[0].type, numbers[1].type
+        if x is y:
+            return x
+        if I64 in (x, y) and max(x.bits, y.bits) >= 64 and x.signed != y.signed and not (x.bits < 64 or y.bits < 64):
+            self.fail(node, f"{x} and {y} do not mix", "convert one side: i64(…) or u64(…)")
+        return I64 if I64 in (x, y) else (x if x.bits > y.bits else y)
+
+    def ex_UnaryOp(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            return Num(values.negate(self.condition(node.operand)))
+        value = self.expr(node.operand)
+        if isinstance(value, Lit):
+            return Lit(-value.value if isinstance(node.op, ast.USub) else ~value.value if isinstance(node.op, ast.Invert) else value.value)
+        if not isinstance(value, Num):
+            self.fail(node, "a number is wanted here")
+        if isinstance(node.op, ast.Invert):
+            return Num(values.binary("xor", value.type, value.expr, literal(-1, value.type)))
+        if isinstance(node.op, ast.USub):
+            return Num(values.binary("sub", value.type, literal(0, value.type), value.expr))
+        return value
+
+    def ex_Compare(self, node: ast.Compare) -> Value:
+        sides = [node.left, *node.comparators]
+        result: ops.Expr = ops.TRUE
+        for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
+            result = values.logic("and", result, self.compare(op, left, right, node))
+        return Num(result)
+
+    def compare(self, op: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.Compare) -> ops.Expr:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            return self.is_none(op, left, right, node)
+        a, b = self.expr(left), self.expr(right)
+        if isinstance(op, (ast.In, ast.NotIn)):
+            return self.membership(op, a, b, left, right)
+        word = COMPARISONS[type(op)]
+        if isinstance(a, Lit) and isinstance(b, Lit):
+            return ops.TRUE if values.fold_compare(word, a.value, b.value) else ops.FALSE
+        type_ = self.common(a, b, node)
+        return values.compare(word, self.fit(a, type_, left, ""), self.fit(b, type_, right, ""))
+
+    def is_none(self, op: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.AST) -> ops.Expr:
+        a, b = self.expr(left), self.expr(right)
+        if not isinstance(b, Thing) or b.object is not None:
+            self.fail(node, "`is` compares a packet with None", "use == for numbers")
+        if isinstance(a, Pkt):
+            test: ops.Expr = ops.IsNone(a.expr)
+        elif isinstance(a, Thing):
+            test = ops.TRUE if a.object is None else ops.FALSE
+        else:
+            test = ops.FALSE
+        return test if isinstance(op, ast.Is) else values.negate(test)
+
+    def membership(self, op: ast.cmpop, a: Value, b: Value, left: ast.expr, right: ast.expr) -> ops.Expr:
+        test: ops.Expr
+        if isinstance(b, StateRef) and b.state.kind == "table" and b.state.key is not None:
+            test = ops.TableHas(b.state.name, self.fit(a, b.state.key, left, "the table's key"))
+        elif isinstance(b, Thing) and isinstance(b.object, (tuple, list, frozenset, set)):
+            test = ops.FALSE
+            for item in b.object:
+                type_ = self.common(a, Lit(int(item)), left)
+                test = values.logic("or", test, values.compare("eq", self.fit(a, type_, left, ""), literal(int(item), type_)))
+        else:
+            self.fail(right, "`in` looks into a Table or a tuple made in configure()")
+        return test if isinstance(op, ast.In) else values.negate(test)
+
+    def ex_BoolOp(self, node: ast.BoolOp) -> Value:
+        op = "and" if isinstance(node.op, ast.And) else "or"
+        result: ops.Expr | None = None
+        for part in node.values:
+            with self.out.block() as effects:
+                value = self.condition(part)
+            if effects and result is not None and not isinstance(result, ops.Const):
+                self.fail(part, "this part acts, and would act even where it is not asked", "do it in a statement of its own before")
+            self.out.blocks[-1].extend(effects)
+            result = value if result is None else values.logic(op, result, value)
+            if isinstance(result, ops.Const) and bool(result.value) == (op == "or"):
+                break
+        assert result is not None
+        return Num(result)
+
+    def ex_IfExp(self, node: ast.IfExp) -> Value:
+        cond = self.condition(node.test)
+        if isinstance(cond, ops.Const):
+            return self.expr(node.body if cond.value else node.orelse)
+        a, b = self.expr(node.body), self.expr(node.orelse)
+        type_ = values.default_type(max(a.value, b.value)) if isinstance(a, Lit) and isinstance(b, Lit) else self.common(a, b, node)
+        return Num(ops.Select(type_, cond, self.fit(a, type_, node.body, ""), self.fit(b, type_, node.orelse, "")))
+
+    # -- header fields
+
+    def load_field(self, view: View, field: Field, span: Span) -> ops.Expr:
+        first, width, shift = self.window(view, field)
+        at = values.binary("add", U32, view.offset, ops.u32(first))
+        whole = ops.PLoad(by_width(8 * width), view.packet.expr, view.mark, at, span=span)
+        if field.bits == 8 * width:
+            return whole
+        type_ = whole.type
+        shifted = values.binary("shr", type_, whole, literal(shift, type_))
+        masked = values.binary("and", type_, shifted, literal((1 << field.bits) - 1, type_))
+        return cast(by_width(max(8, field.bits)) if field.bits > 1 else BOOL, masked)
+
+    def window(self, view: View, field: Field) -> tuple[int, int, int]:
+        """(first byte, bytes, shift) of an access that covers the field and stays inside the header."""
+        first, last = field.offset // 8, (field.offset + field.bits + 7) // 8
+        for width in (1, 2, 4, 6, 8, 16):
+            start = max(0, min(first, view.header.size - width))
+            if start + width >= last and width <= view.header.size:
+                return start, width, (start + width) * 8 - (field.offset + field.bits)
+        raise AssertionError(f"{field.name} does not fit an access")
+
+    def store_field(self, view: View, target: ast.Attribute, value: ast.expr, span: Span) -> None:
+        field = view.header.fields.get(target.attr)
+        if field is None:
+            self.fail(target, f"{view.header.__name__} has no field `{target.attr}`", f"it has {', '.join(view.header.fields)}")
+        first, width, shift = self.window(view, field)
+        at = values.binary("add", U32, view.offset, ops.u32(first))
+        type_ = by_width(8 * width)
+        if field.bits == 8 * width:
+            new = self.number(value, type_)
+        else:
+            given = self.expr(value)
+            small = cast(type_, self.fit(given, BOOL if field.bits == 1 else by_width(max(8, field.bits)), value, f"`{field.name}` has {field.bits} bits"))
+            mask = (1 << field.bits) - 1
+            placed = values.binary("shl", type_, values.binary("and", type_, small, literal(mask, type_)), literal(shift, type_))
+            old = ops.PLoad(type_, view.packet.expr, view.mark, at, span=span)
+            new = values.binary("or", type_, values.binary("and", type_, old, literal(~(mask << shift), type_)), placed)
+        self.out.add(ops.PStore(view.packet.expr, view.mark, at, new, span=span))
+
+    def store_meta(self, packet: Pkt, target: ast.Attribute, value: ast.expr) -> None:
+        name = target.attr
+        if name in ("timestamp", "packet_type"):
+            self.out.add(ops.MetaSet(packet.expr, name, self.number(value, META_TYPES[name])))
+        elif name in ANNOTATIONS:
+            offset, type_, order = ANNOTATIONS[name]
+            self.out.add(ops.AnnoSet(packet.expr, offset, self.number(value, type_), order))
+        else:
+            self.fail(target, f"`{name}` of a packet cannot be assigned", "marks are set with p.set_network(offset) and its like")
+
+
+SELF_METHODS = (
+    "push", "pull", "kill", "make", "make_from", "ready", "wake", "wake_down", "wake_up", "timer_at", "timer_after",
+    "timer_clear", "run_task", "fire_timer", "read_clock",
+)  # fmt: skip

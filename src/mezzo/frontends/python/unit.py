@@ -1,0 +1,102 @@
+"""From an element instance to its unit: every role, entry and helper is translated once, constants folded.
+
+Equal instances give equal units; the translation of a class under equal constants is remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mezzo.base import Diagnostic, MezzoError, Reporter
+from mezzo.elements.element import Element, roles_of
+from mezzo.frontends.python.read import read_function
+from mezzo.frontends.python.statements import FunctionTranslator
+from mezzo.ir.builder import UnitBuilder
+from mezzo.ir.module import Function, Param, Unit
+from mezzo.ir.types import BOOL, PACKET, U32, VOID, Type
+
+SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
+    "process": ((PACKET,), U32),
+    "push": ((U32, PACKET), VOID),
+    "pull": ((U32,), PACKET),
+    "task": ((), BOOL),
+    "timer": ((), VOID),
+    "init": ((), VOID),
+    "ready": ((), BOOL),
+}
+
+
+def translate(element: Element) -> Unit:
+    """The unit of an element; MezzoError lists every trouble in its packet code."""
+    return UnitTranslator(element).run()
+
+
+class UnitTranslator:
+    """Translates functions on demand; helpers are found as they are called."""
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.builder = UnitBuilder(type(element).__name__, element.state_declarations())
+        self.state_by_name = {s.name: s for s in self.builder.states}
+        self.open: list[str] = []
+
+    def run(self) -> Unit:
+        reporter = Reporter()
+        self.element.generate(self.builder)
+        for name in self.wanted():
+            if name in self.builder.functions:
+                continue
+            try:
+                self.function(name)
+            except MezzoError as trouble:
+                reporter.extend(trouble)
+        reporter.raise_if_errors()
+        return self.builder.unit()
+
+    def wanted(self) -> list[str]:
+        cls = type(self.element)
+        entries = [n for n in dir(cls) if getattr(getattr(cls, n, None), "__entry__", False)]
+        return [*roles_of(cls), *entries]
+
+    def function(self, name: str) -> Function:
+        """The translated method `name`, translated now if it was not before."""
+        found = self.builder.functions.get(name)
+        if found is not None:
+            return found
+        method = getattr(type(self.element), name)
+        if getattr(method, "__python__", False):
+            return self.python_role(name)
+        return self.translate_callable(name, method, bound=True)
+
+    def translate_callable(self, name: str, method: Any, bound: bool) -> Function:
+        source = read_function(method)
+        if name in self.open:
+            source.fail(source.node, f"{name} calls itself", "packet code has no recursion: use a bounded loop")
+        self.open.append(name)
+        try:
+            made = FunctionTranslator(self, name, source, bound).run()
+        finally:
+            self.open.pop()
+        self.builder.add(made)
+        return made
+
+    def python_role(self, name: str) -> Function:
+        """A role written in ordinary Python: the packet code only calls it."""
+        from mezzo.ir import ops
+
+        host = self.builder.host(name)
+        cls = type(self.element).__name__
+        if name == "process":
+            port = ops.Cast(U32, ops.Host(host, ops.Local(PACKET, "p"), ()))
+            made = Function(name, (Param("p", PACKET),), U32, (ops.Return(port),))
+        elif name == "task":
+            again = ops.Cast(BOOL, ops.Host(host, None, ()))
+            made = Function(name, (), BOOL, (ops.Return(again),))
+        elif name in ("timer", "init"):
+            made = Function(name, (), VOID, (ops.Eval(ops.Host(host, None, ())), ops.Return()))
+        else:
+            raise MezzoError(
+                Diagnostic(f"{cls}.{name} cannot be ordinary Python", hint="process, task, timer and init can; write the others as packet code")
+            )
+        self.builder.add(made)
+        return made
