@@ -1,1 +1,62 @@
+"""The Click language: `parse_click` makes a flat configuration of a text, `unparse` a text of a graph.
 
+    text -> lexer -> parser (tree) -> resolve (units) -> expand (flat)
+
+Each step reports to one `Reporter`; syntax errors end the road before names are looked up, so that the messages one
+sees are about what one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mezzo.base import Diagnostic, MezzoError, Reporter
+from mezzo.frontends.click.expand import expand
+from mezzo.frontends.click.flat import Flat, FlatConnection, FlatElement
+from mezzo.frontends.click.library import Libraries
+from mezzo.frontends.click.parser import MAX_ERRORS, parse_text
+from mezzo.frontends.click.resolve import resolve_file
+from mezzo.frontends.click.source import ConfigText, SourceText
+from mezzo.frontends.click.unparse import unparse
+
+__all__ = ["ConfigText", "Flat", "FlatConnection", "FlatElement", "parse_click", "unparse"]
+
+_ARCHIVE = "!<arch>\n"
+
+
+def parse_click(
+    text: str,
+    file: str = "config",
+    variables: Mapping[str, str] | None = None,
+    library_path: Sequence[Path] = (),
+    is_element_class: Callable[[str], bool] | None = None,
+    class_names: Sequence[str] = (),
+) -> Flat:
+    """The flat configuration of a text; a `MezzoError` holds everything that is wrong with it.
+
+    `variables` override the text's own global definitions.  `is_element_class` tells the names of primitive classes;
+    without it, a name that is declared nowhere in its scope is taken for a class.  `class_names` only serve hints.
+    """
+    if text.startswith(_ARCHIVE):
+        raise MezzoError(f"{file} is an archive: extract its member `config` (`ar p FILE config`) and give that")
+    reporter = Reporter()
+    try:
+        libraries = Libraries(reporter, library_path)
+        block = parse_text(SourceText(text, file), reporter)
+        reporter.raise_if_errors()
+        unit = resolve_file(block, reporter, libraries, is_element_class, class_names)
+        reporter.raise_if_errors()
+        elements, connections = expand(unit, variables or {}, reporter)
+        reporter.raise_if_errors()
+    except MezzoError as error:
+        raise MezzoError(*_tidy([*error.diagnostics, *reporter.warnings])) from None
+    return Flat(elements, connections, tuple(libraries.requirements), tuple(_tidy(reporter.warnings)))
+
+
+def _tidy(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Each once (a compound is expanded many times), and no more than one can read."""
+    unique = list(dict.fromkeys(diagnostics))
+    if len(unique) > MAX_ERRORS:
+        unique[MAX_ERRORS:] = [Diagnostic(f"{len(unique) - MAX_ERRORS} more errors are not shown")]
+    return unique
