@@ -138,7 +138,8 @@ class Calls(Expressions):
             return known(owner.state, node, wanted, name)  # type: ignore[no-any-return]
         if isinstance(owner, (Pkt, Place)):
             return self.packet_method(owner, method.name, node, name)
-        if method.name in values_of_self(self):
+        own = method.name in ("push", "pull", "ready") or not hasattr(type(self.unit.element), method.name)
+        if own and hasattr(self, "my_" + method.name):
             return getattr(self, "my_" + method.name)(node, name)  # type: ignore[no-any-return]
         target = getattr(type(self.unit.element), method.name)
         if getattr(target, "__python__", False):
@@ -170,7 +171,7 @@ class Calls(Expressions):
         call = ops.Call(function.ret, name, tuple(args), span=self.span(node))
         if function.ret is PACKET:
             self.fail(node, "a helper gives back a number, not a packet", "keep packets in the method that owns them")
-        return Num(call) if function.ret is VOID else Num(self.out.keep(call, self.span(node)))
+        return Num(call)
 
     def birth(self, node: ast.Call, name: str) -> str:
         """The local a new packet is born in."""
@@ -468,11 +469,6 @@ class Calls(Expressions):
         at, count = self.number(offset, U32), self.number(length, U32)
         self.out.add(ops.BufPutPacket(state.name, owner.expr, "data", at, count, span=self.span(node)))
         return NOTHING
-
-
-def values_of_self(calls: Calls) -> frozenset[str]:
-    """The names that `self.NAME(…)` has in packet code."""
-    return frozenset(m[3:] for m in dir(calls) if m.startswith("my_"))
 
 
 __all__ = ["MARK_OF", "Calls"]

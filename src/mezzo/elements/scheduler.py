@@ -1,0 +1,201 @@
+"""The scheduler: instance 0 of every program, written in the packet language like any element.
+
+Tasks run under stride scheduling (Waldspurger 1995): the runnable task with the smallest pass runs next, and its pass
+grows by its stride, so shares are as tickets.  Timers fire in order of their due time, ties in the order they were
+set.  One heap holds tasks, one timers; both live in the same arrays, the tasks from place 0, the timers from `ntasks`.
+
+A task is off the heap while it runs; it goes back when it asks to run again or something wakes it.
+`run` comes back with a status: BUDGET spent, STOPPED, DONE (nothing will ever run again), WAIT (for the next timer).
+Under the virtual clock the time is that of the last timer, and moves only when no task is runnable.
+"""
+
+from mezzo.elements.args import Arg, Bool, Int
+from mezzo.elements.element import Array, Element, entry
+from mezzo.ir.types import U32 as u32
+from mezzo.ir.types import U64 as u64
+
+BUDGET, STOPPED, DONE, WAIT = 0, 1, 2, 3
+NOWHERE = 0xFFFF_FFFF
+STRIDE1 = 1 << 16  # the stride of a task with one ticket
+DEFAULT_TICKETS = 1024
+DEPTH = 24  # a heap of 2^24 entries
+CLOCK_EVERY = 16  # rounds between looks at a wall clock: it costs 20 ns
+
+bounded = None  # packet language
+
+
+class Scheduler(Element):
+    """Runs tasks and timers; made by mezzo for every router."""
+
+    ports = "0/0"
+    virtual = Arg(Bool(), False)
+    ntasks = Arg(Int(), 1)
+    places = Arg(Int(), 1)
+    now: u64
+    stop: u32
+    rounds: u64
+    pass_now: u64
+    order: u64
+    task_count: u32
+    timer_count: u32
+    heap: Array[u32, "places"]
+    where: Array[u32, "places"]
+    key: Array[u64, "places"]
+    seq: Array[u64, "places"]
+    stride: Array[u64, "places"]
+
+    def configure(self):
+        for i in range(self.places):
+            self.where[i] = NOWHERE
+            self.stride[i] = STRIDE1 // DEFAULT_TICKETS
+
+    # -- the heaps
+
+    def before(self, a: u32, b: u32) -> bool:
+        return self.key[a] < self.key[b] or (self.key[a] == self.key[b] and self.seq[a] < self.seq[b])
+
+    def put(self, base: u32, at: u32, item: u32):
+        self.heap[base + at] = item
+        self.where[item] = at
+
+    def up(self, base: u32, start: u32, item: u32):
+        at: u32 = start
+        for _ in range(DEPTH):
+            if at == 0:
+                break
+            parent = (at - 1) >> 1
+            other = self.heap[base + parent]
+            if not self.before(item, other):
+                break
+            self.put(base, at, other)
+            at = parent
+        self.put(base, at, item)
+
+    def down(self, base: u32, start: u32, item: u32, count: u32):
+        at: u32 = start
+        for _ in range(DEPTH):
+            child = 2 * at + 1
+            if child >= count:
+                break
+            other = self.heap[base + child]
+            if child + 1 < count:
+                right = self.heap[base + child + 1]
+                if self.before(right, other):
+                    child += 1
+                    other = right
+            if not self.before(other, item):
+                break
+            self.put(base, at, other)
+            at = child
+        self.put(base, at, item)
+
+    # -- tasks
+
+    @entry
+    def wake(self, task: u32):
+        if self.where[task] == NOWHERE:
+            if self.key[task] < self.pass_now:
+                self.key[task] = self.pass_now
+            self.seq[task] = self.order
+            self.order += 1
+            self.task_count += 1
+            self.up(0, self.task_count - 1, task)
+
+    @entry
+    def sleep(self, task: u32):
+        at = self.where[task]
+        if at != NOWHERE:
+            self.where[task] = NOWHERE
+            self.task_count -= 1
+            if at != self.task_count:
+                last = self.heap[self.task_count]
+                self.up(0, at, last)
+                self.down(0, self.where[last], last, self.task_count)
+
+    @entry
+    def is_scheduled(self, task: u32) -> bool:
+        return self.where[task] != NOWHERE
+
+    @entry
+    def set_tickets(self, task: u32, tickets: u32):
+        self.stride[task] = u64(max(STRIDE1 // tickets, 1))
+
+    def run_one(self):
+        task = self.heap[0]
+        self.task_count -= 1
+        self.where[task] = NOWHERE
+        if self.task_count != 0:
+            self.down(0, 0, self.heap[self.task_count], self.task_count)
+        self.pass_now = self.key[task]
+        self.key[task] += self.stride[task]
+        if self.run_task(task):
+            self.wake(task)
+
+    # -- timers: number t is item ntasks + t
+
+    @entry
+    def timer_set(self, timer: u32, at: u64):
+        self.timer_clear_(timer)
+        item = timer + self.ntasks
+        self.key[item] = at
+        self.seq[item] = self.order
+        self.order += 1
+        self.timer_count += 1
+        self.up(self.ntasks, self.timer_count - 1, item)
+
+    @entry
+    def timer_clear(self, timer: u32):
+        self.timer_clear_(timer)
+
+    def timer_clear_(self, timer: u32):
+        item = timer + self.ntasks
+        at = self.where[item]
+        if at != NOWHERE:
+            self.where[item] = NOWHERE
+            self.timer_count -= 1
+            if at != self.timer_count:
+                last = self.heap[self.ntasks + self.timer_count]
+                self.up(self.ntasks, at, last)
+                self.down(self.ntasks, self.where[last], last, self.timer_count)
+
+    @entry
+    def next_due(self) -> u64:
+        """When the next timer fires; all ones when none is set."""
+        if self.timer_count == 0:
+            return 0xFFFF_FFFF_FFFF_FFFF
+        return self.key[self.heap[self.ntasks]]
+
+    def fire_one(self):
+        item = self.heap[self.ntasks]
+        self.timer_clear_(item - self.ntasks)
+        self.fire_timer(item - self.ntasks)
+
+    # -- the loop
+
+    def look(self):
+        """Reads the wall clock; it never goes back."""
+        clock = self.read_clock()
+        if clock > self.now:
+            self.now = clock
+
+    @entry
+    def run(self, count: u64) -> u64:
+        for _ in bounded(u32(count), 0xFFFF_FFFF):
+            if self.stop != 0:
+                return STOPPED
+            if not self.virtual and (self.rounds & (CLOCK_EVERY - 1)) == 0:
+                self.look()
+            self.rounds += 1
+            if self.timer_count != 0 and self.next_due() <= self.now:
+                self.fire_one()
+            elif self.task_count != 0:
+                self.run_one()
+            elif self.timer_count == 0:
+                return DONE
+            elif self.virtual:
+                self.now = self.next_due()
+            else:
+                self.look()
+                if self.next_due() > self.now:
+                    return WAIT
+        return BUDGET
