@@ -132,11 +132,21 @@ def test_a_pipe_gives_bytes_in_pieces() -> None:
     raw = header() + b"".join(record(bytes([n]) * n) for n in range(100))
 
     class Drip(io.BytesIO):
-        def read(self, size: int = -1) -> bytes:
-            return super().read(min(size, 7))
+        def read1(self, size: int | None = -1) -> bytes:
+            return self.read(7)
 
     records = list(open_capture(Drip(raw)).records())
     assert [r.data for r in records] == [bytes([n]) * n for n in range(100)]
+
+
+def test_a_live_pipe_gives_packets_as_they_come() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb") as source, open(writer, "wb", buffering=0) as sink:
+        sink.write(header() + record(FRAME))
+        records = open_capture(source).records()
+        assert next(records).data == FRAME
+        sink.write(record(b"later"))
+        assert next(records).data == b"later"
 
 
 def test_notes_do_not_pile_up() -> None:

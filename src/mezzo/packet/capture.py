@@ -17,7 +17,7 @@ Rules.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
@@ -76,6 +76,8 @@ class Window:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
+        # A buffered pipe's `read` waits for all it was asked for; `read1` gives a live capture's packets as they come.
+        self.read: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self.buffer = b""
         self.base = 0
         self.at = 0
@@ -96,8 +98,8 @@ class Window:
             return True
         pieces, have = [self.buffer[self.at :]], self.left
         self.base, self.at = self.base + self.at, 0
-        # A pipe gives less than asked for; only an empty answer is the end.
-        while have < count and (piece := self.file.read(_CHUNK)):
+        # Less than asked for is not the end; only an empty answer is.
+        while have < count and (piece := self.read(_CHUNK)):
             pieces.append(piece)
             have += len(piece)
         self.buffer = b"".join(pieces)
