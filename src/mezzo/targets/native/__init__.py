@@ -1,1 +1,6 @@
+"""Machine code from the IR, through LLVM."""
 
+from mezzo.targets.native.build import build
+from mezzo.targets.native.run import Engine
+
+__all__ = ["Engine", "build"]

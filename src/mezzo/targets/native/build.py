@@ -1,0 +1,130 @@
+"""From a program to an engine: layout, then object code (from disk or from LLVM), then memory with its contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache as once
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from mezzo.ir.module import Program
+from mezzo.packet.arena import Arena
+from mezzo.targets.native import cache as disk
+from mezzo.targets.native.emit import Emitter
+from mezzo.targets.native.layout import Layout
+from mezzo.targets.native.run import Engine
+
+Host = Callable[..., int | None]
+INLINE = 225  # LLVM's own threshold at O2
+
+
+@once
+def machine() -> tuple[Any, str]:
+    """(LLVM's target machine of this CPU, a text that names it)."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    made = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True)
+    return made, f"{llvmlite.__version__} {target.triple} {cpu} {features}"
+
+
+def compile_text(text: str) -> bytes:
+    """Assembly to object code."""
+    made, _ = machine()
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = made.triple, str(made.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.inlining_threshold = INLINE
+    builder = llvm.create_pass_builder(made, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(made.emit_object(module))
+
+
+def always_doors(program: Program, emitter: Emitter) -> Iterator[tuple[str, str]]:
+    """(name, what it opens to) of the doors every engine has: entries, init, and ports that nobody is connected to."""
+    pushed = {to for x in program.instances for to in x.outputs if to is not None}
+    asked = {to for x in program.instances for to in x.inputs if to is not None}
+    seen: set[str] = set()
+    for i, linked in enumerate(program.instances):
+        names = [emitter.symbol(i, f.name) for f in linked.unit.functions if f.entry or f.name in ("init", "run")]
+        roles = {f.name for f in linked.unit.functions}
+        if roles & {"process", "push"} and not any(linked.pull_inputs) and not _all_known(i, linked.inputs, pushed):
+            names.append(f"push{i}")
+        if roles & {"process", "pull"} and any(
+            pull and (i, port) not in asked for port, pull in enumerate(linked.pull_outputs)
+        ):
+            names.append(f"pull{i}")
+        for name in names:
+            if name not in seen:
+                seen.add(name)
+                yield f"door_{name}", name
+
+
+def _all_known(instance: int, inputs: tuple[object, ...], pushed: set[tuple[int, int]]) -> bool:
+    return all((instance, port) in pushed for port in range(max(len(inputs), 1)))
+
+
+class Code:
+    """The loaded object code of a program; more doors are made when somebody asks (by compiling once more)."""
+
+    def __init__(self, program: Program, arena: Arena, trace: bool, cache: bool) -> None:
+        self.program, self.arena, self.trace, self.cache = program, arena, trace, cache
+        self.keys, self.units = disk.unit_keys(program)
+        self.layout = Layout.of(program, self.keys)
+        self.emitter = Emitter(program, self.keys, self.layout, arena, trace)
+        self.doors = dict(always_doors(program, self.emitter))
+        self.from_disk = False
+        self._load()
+
+    def _load(self) -> None:
+        """Makes or finds the object code and links it into this process."""
+        arena = self.arena
+        more = (machine()[1], arena.frames, arena.frame_size, self.trace, sorted(self.doors))
+        name = disk.key(self.program, self.keys, self.units, more)
+        code = disk.load(name) if self.cache else None
+        self.from_disk = code is not None
+        if code is None:
+            code = compile_text(self.emitter.module(iter(self.doors.items())))
+            if self.cache:
+                disk.save(name, code)
+        self._link(code)
+
+    def _link(self, code: bytes) -> None:
+        made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        self.engine = engine
+
+    def door(self, target: str) -> int:
+        """The address of the door to `target`."""
+        name = f"door_{target}"
+        if name not in self.doors:
+            self.doors[name] = target
+            self._load()
+        return int(self.engine.get_function_address(name))
+
+    def assembly(self) -> str:
+        """The LLVM assembly, before optimisation: for the curious."""
+        return self.emitter.module(iter(self.doors.items()))
+
+
+def build(
+    program: Program,
+    arena: Arena,
+    cells: list[dict[str, Any]],
+    hosts: Mapping[tuple[int, str], Host],
+    *,
+    seed: int = 1,
+    virtual: bool = False,
+    trace: Callable[[int, int, int], None] | None = None,
+    cache: bool = True,
+) -> Engine:
+    """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
+    code = Code(program, arena, trace is not None, cache)
+    return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
+
+

@@ -1,0 +1,385 @@
+"""The module of a program: the functions of units and instances, the joints between them, and the doors.
+
+What is emitted starts from the doors (what Python calls) and follows the names that the text refers to, so nothing
+unused is compiled.
+
+    u<k>_<function>   a function that equal instances share: it uses no connection, and takes its block's address
+    i<n>_<function>   a function of instance n alone
+    push<n> pull<n> ready<n>   the joints: what a neighbour calls
+    door_<name>       the outside of one of these, all of one C signature: (context, block, arena, args, result),
+                      where args and result are 16-byte integers
+
+Inlining is LLVM's choice within limits set here: `_fence` marks functions so that no fused function grows beyond
+`FUSE` lines of assembly.  Without, compile time is quadratic in the length of a chain of elements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from mezzo.ir import ops
+from mezzo.ir.module import ROLES, Function, Linked, Program, Unit
+from mezzo.ir.ops import KILL
+from mezzo.packet.arena import Arena
+from mezzo.targets.native.frame import GONE, Frame, Site
+from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, walk
+from mezzo.targets.native.library import DECLARES, PIECES, constants, fill, table_text
+from mezzo.targets.native.lower import helper_type
+from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
+from mezzo.targets.native.text import Text, ll, metadata
+
+FUSE = 3000  # lines
+SMALL = 60  # lines: never fenced
+
+# Statements and expressions that depend on where the instance stands.
+PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
+JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
+_NAME = re.compile(r"@((?:push|pull|ready)\d+|[ui]\d+_\w+|wake|timer_set|timer_clear|run_task|fire_timer|trace|now)\(")
+
+
+def shared_functions(unit: Unit) -> frozenset[str]:
+    """The functions of a unit that use no connection, themselves or by calling."""
+    calls, placed = {}, set()
+    for function in unit.functions:
+        nodes = list(walk(function.body))
+        calls[function.name] = {n.function for n in nodes if isinstance(n, ops.Call)}
+        if any(isinstance(n, PLACED) for n in nodes):
+            placed.add(function.name)
+    while grown := {name for name, called in calls.items() if called & placed} - placed:
+        placed |= grown
+    return frozenset(calls) - placed
+
+
+class Emitter:
+    """Makes the assembly of one program.  `keys[i]` numbers instance i's unit; equal units have equal numbers."""
+
+    def __init__(self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool) -> None:
+        self.program, self.keys, self.layout, self.arena, self.trace = program, keys, layout, arena, trace
+        self.needs: set[object] = {"kill"}
+        self.shared = {key: shared_functions(x.unit) for key, x in dict(zip(keys, program.instances, strict=True)).items()}
+        self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        self.functions: dict[str, str] = {}
+
+    def symbol(self, instance: int, function: str) -> str:
+        key = self.keys[instance]
+        return (f"u{key}_" if function in self.shared[key] else f"i{instance}_") + function
+
+    def block(self, t: Text, instance: int) -> str:
+        return t.gep("%c", self.layout.offsets[instance])
+
+    def site(self, instance: int, shared: bool) -> Site:
+        linked, key = self.program.instances[instance], self.keys[instance]
+        return Site(
+            unit=linked.unit, layout=self.layout.units[instance], arena=self.arena, prefix=f"i{instance}_",
+            linked=None if shared else linked, shared=self.shared[key], shared_prefix=f"u{key}_",
+            trace=self.trace, needs=self.needs,
+        )
+
+    # -- the whole
+
+    def module(self, doors: Iterator[tuple[str, str]]) -> str:
+        """The assembly, given (door, what it opens to)."""
+        texts = [self._door(door, target) for door, target in doors]
+        self.functions = {}
+        todo = [name for text in texts for name in _NAME.findall(text)]
+        while todo:
+            name = todo.pop()
+            if name not in self.functions:
+                self.functions[name] = text = self._define(name)
+                todo += _NAME.findall(text)
+        self._fence(texts)
+        return "\n".join([DECLARES, *self._library(), *self.functions.values(), *texts,
+                          metadata(self.arena.frame_size, self.arena.frames)])
+
+    def _library(self) -> list[str]:
+        names = constants(self.arena)
+        wanted = self.needs | ({"make"} if "clone" in self.needs else set())
+        pieces = [fill(PIECES[n], names) for n in sorted(n for n in wanted if isinstance(n, str))]
+        shapes = sorted((n for n in wanted if isinstance(n, TableShape)), key=repr)
+        return pieces + [table_text(shape) for shape in shapes]
+
+    def _define(self, name: str) -> str:
+        if match := re.fullmatch(r"(push|pull|ready)(\d+)", name):
+            return getattr(self, f"_{match[1]}_joint")(int(match[2]))  # type: ignore[no-any-return]
+        if match := re.fullmatch(r"([ui])(\d+)_(\w+)", name):
+            instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
+            return self._function(instance, match[3], name, match[1] == "u")
+        return getattr(self, f"_{name}")()  # type: ignore[no-any-return]
+
+    # -- functions of units
+
+    def _function(self, instance: int, name: str, symbol: str, shared: bool) -> str:
+        site = self.site(instance, shared)
+        function = site.unit.function(name)
+        assert function is not None, f"{site.unit.name} has no function {name}"
+        params = ["ptr %c", "ptr %s", "ptr %a", *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
+        head = f"define internal fastcc {self.result(function)} @{symbol}({', '.join(params)})"
+        frame = Frame(site, function, head, owned=name in ("process", "push"))
+        if run(frame, function.body):
+            leave(frame)
+        fault = FAULT.get(name) or f"ret {helper_type(function.ret)} {self._failed(function)}"
+        frame.fault_block(fault, counted=name in FAULT)
+        return frame.t.finish()
+
+    @staticmethod
+    def result(function: Function) -> str:
+        if function.name == "process":
+            return "{ i32, i32 }"
+        if function.name in FAULT:
+            return FAULT[function.name].split()[1]
+        return helper_type(function.ret)
+
+    @staticmethod
+    def _failed(function: Function) -> str:
+        type = ll(function.ret)
+        return "{ i1 true }" if type == "void" else f"{{ i1 true, {type} 0 }}"
+
+    # -- joints
+
+    def _joint(self, kind: str, instance: int, params: str) -> tuple[Text, Frame]:
+        """A frame for the instance's side of a joint."""
+        head = f"define internal fastcc {JOINT[kind]} @{kind}{instance}(ptr %c, ptr %a{params})"
+        frame = Frame(self.site(instance, False), Function(kind, (), ops.BOOL, ()), head, owned=False)
+        block = self.block(frame.t, instance)
+        frame.t.op(f"getelementptr inbounds i8, ptr {block}, i64 0")
+        frame.t.lines[-1] = f"  %s = getelementptr inbounds i8, ptr {block}, i64 0"
+        return frame.t, frame
+
+    def _push_joint(self, i: int) -> str:
+        t, frame = self._joint("push", i, ", i32 %port, i32 %p")
+        unit = self.program.instances[i].unit
+        if self.trace:
+            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 %port, i32 %p)")
+        if unit.function("process"):
+            t.do(f"%r = call fastcc {{ i32, i32 }} @{self.symbol(i, 'process')}(ptr %c, ptr %s, ptr %a, i32 %p)")
+            self._dispatch(frame, self.program.instances[i], 0)
+        elif unit.function("push"):
+            t.do(f"call fastcc void @{self.symbol(i, 'push')}(ptr %c, ptr %s, ptr %a, i32 %port, i32 %p)")
+        else:
+            frame.kill("%p")
+            frame.count(-2)
+        t.do("ret void")
+        return t.finish()
+
+    def _dispatch(self, frame: Frame, linked: Linked, first: int) -> None:
+        """Sends packet %p on by the port in %r; outputs below `first` are not asked.  Ends in the block `sent`."""
+        t = frame.t
+        t.do("%rp = extractvalue { i32, i32 } %r, 0")
+        t.do("%rr = extractvalue { i32, i32 } %r, 1")
+        ways = [(i, to) for i, to in enumerate(linked.outputs) if i >= first and to is not None]
+        cases = [f"i32 {i}, label %way{i}" for i, _ in ways]
+        t.do(f"switch i32 %rp, label %lost [{' '.join([*cases, f'i32 {KILL}, label %killed', f'i32 {GONE}, label %sent'])}]")
+        for i, (instance, port) in ways:
+            t.at(f"way{i}")
+            t.do(f"call fastcc void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
+            t.jump("sent")
+        t.at("killed")
+        t.branch(t.op("icmp eq i32 %rr, -1"), "quiet", "lost")
+        t.at("quiet")
+        frame.kill("%p")
+        t.jump("sent")
+        t.at("lost")
+        frame.kill("%p")
+        wide = t.op("sext i32 %rr to i64")
+        at = t.op(f"getelementptr inbounds i64, ptr %s, i64 {wide}")
+        t.bump(at, frame.site.layout.drop(0))
+        t.jump("sent")
+        t.at("sent")
+
+    def _pull_joint(self, i: int) -> str:
+        t, frame = self._joint("pull", i, ", i32 %port")
+        linked = self.program.instances[i]
+        if not linked.unit.function("process"):
+            if linked.unit.function("pull"):
+                t.do(f"%r = call fastcc i32 @{self.symbol(i, 'pull')}(ptr %c, ptr %s, ptr %a, i32 %port)")
+            t.do("ret i32 " + ("%r" if linked.unit.function("pull") else "-1"))
+            return t.finish()
+        got = pull_from(frame, 0)
+        t.do(f"%p = add i32 {got}, 0")
+        t.branch(t.op("icmp eq i32 %p, -1"), "none", "some")
+        t.at("none")
+        t.do("ret i32 -1")
+        t.at("some")
+        if self.trace:
+            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 0, i32 %p)")
+        t.do(f"%r = call fastcc {{ i32, i32 }} @{self.symbol(i, 'process')}(ptr %c, ptr %s, ptr %a, i32 %p)")
+        t.do("%first = extractvalue { i32, i32 } %r, 0")
+        t.branch(t.op("icmp eq i32 %first, 0"), "out", "other")
+        t.at("out")
+        t.do("ret i32 %p")
+        t.at("other")
+        self._dispatch(frame, linked, 1)
+        for task in linked.wake_down:
+            t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task})")
+        t.do("ret i32 -1")
+        return t.finish()
+
+    def _ready_joint(self, i: int) -> str:
+        t, _ = self._joint("ready", i, "")
+        t.do(f"%r = call fastcc i1 @{self.symbol(i, 'ready')}(ptr %c, ptr %s, ptr %a)")
+        t.do("ret i1 %r")
+        return t.finish()
+
+    # -- the scheduler's side
+
+    def _scheduler_call(self, name: str, params: list[str]) -> str:
+        """A call of a function of instance 0; a router without it (a test's) does without."""
+        head = f"define internal fastcc void @{name}({', '.join(['ptr %c', 'ptr %a', *params])})"
+        t = Text(head)
+        function = self.program.instances[0].unit.function(name)
+        if function is not None:
+            args = ", ".join(["ptr %c", f"ptr {self.block(t, 0)}", "ptr %a", *params])
+            type = helper_type(function.ret)
+            t.do(f"%r = call fastcc {type} @{self.symbol(0, name)}({args})")
+            self._count_failure(t, 0, type)
+        t.do("ret void")
+        return t.finish()
+
+    def _count_failure(self, t: Text, instance: int, type: str, block: str = "") -> None:
+        """Counts a fault of the helper that returned %r."""
+        bad = t.op(f"extractvalue {type} %r, 0")
+        t.branch(bad, "bad", "good")
+        t.at("bad")
+        t.bump(block or self.block(t, instance), self.layout.units[instance].drop(-2))
+        t.jump("good")
+        t.at("good")
+
+    def _wake(self) -> str:
+        return self._scheduler_call("wake", ["i32 %task"])
+
+    def _timer_set(self) -> str:
+        return self._scheduler_call("timer_set", ["i32 %timer", "i64 %at"])
+
+    def _timer_clear(self) -> str:
+        return self._scheduler_call("timer_clear", ["i32 %timer"])
+
+    def _run_task(self) -> str:
+        return self._by_number("run_task", "i1", self.program.tasks, "task", "false")
+
+    def _fire_timer(self) -> str:
+        return self._by_number("fire_timer", "void", self.program.timers, "timer", "")
+
+    def _by_number(self, name: str, type: str, owners: tuple[int, ...], role: str, other: str) -> str:
+        t = Text(f"define internal fastcc {type} @{name}(ptr %c, ptr %a, i32 %n)")
+        cases = " ".join(f"i32 {n}, label %n{n}" for n in range(len(owners)))
+        t.do(f"switch i32 %n, label %none [{cases}]")
+        for n, owner in enumerate(owners):
+            t.at(f"n{n}")
+            call = f"call fastcc {type} @{self.symbol(owner, role)}(ptr %c, ptr {self.block(t, owner)}, ptr %a)"
+            t.do(f"ret {type} {t.op(call)}") if other else t.do(call)
+            if not other:
+                t.do("ret void")
+        t.at("none")
+        t.do(f"ret {type} {other}")
+        return t.finish()
+
+    def _trace(self) -> str:
+        t = Text("define internal fastcc void @trace(ptr %c, i32 %i, i32 %port, i32 %p)")
+        t.branch(t.op("icmp eq i32 %p, -1"), "done", "call")
+        t.at("call")
+        t.do(f"call void {t.load('ptr', '%c', RUNTIME['trace'], 'desc')}(i32 %i, i32 %port, i32 %p)")
+        t.jump("done")
+        t.at("done")
+        t.do("ret void")
+        return t.finish()
+
+    def _now(self) -> str:
+        t = Text("define internal fastcc i64 @now(ptr %c) alwaysinline")
+        t.do(f"ret i64 {t.load('i64', '%c', now_offset(self.program, self.layout))}")
+        return t.finish()
+
+    # -- doors
+
+    def _door(self, door: str, target: str) -> str:
+        t = Text(f"define void @{door}(ptr %c, ptr %s, ptr %a, ptr %args, ptr %result)")
+        if match := re.fullmatch(r"(push|pull)(\d+)", target):
+            port = t.op("load i32, ptr %args")
+            if match[1] == "push":
+                frame = t.op(f"load i32, ptr {t.gep('%args', 16)}")
+                t.do(f"call fastcc void @{target}(ptr %c, ptr %a, i32 {port}, i32 {frame})")
+            else:
+                self._door_result(t, t.op(f"call fastcc i32 @{target}(ptr %c, ptr %a, i32 {port})"), "i32", False)
+        else:
+            self._door_function(t, target)
+        t.do("ret void")
+        return t.finish()
+
+    def _door_function(self, t: Text, target: str) -> None:
+        match = re.fullmatch(r"([ui])(\d+)_(\w+)", target)
+        assert match is not None
+        instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
+        function = self.program.instances[instance].unit.function(match[3])
+        assert function is not None
+        args = ["ptr %c", "ptr %s", "ptr %a"]
+        for i, param in enumerate(function.params):
+            raw = t.op(f"load i128, ptr {t.gep('%args', 16 * i)}, align 8")
+            args.append(f"{ll(param.type)} {t.widen(raw, 'i128', ll(param.type))}")
+        type = self.result(function)
+        call = f"call fastcc {type} @{target}({', '.join(args)})"
+        if type == "void":
+            t.do(call)
+        elif function.name in FAULT:
+            self._door_result(t, t.op(call), type, False)
+        else:
+            t.do(f"%r = {call}")
+            self._count_failure(t, instance, type, "%s")
+            if ll(function.ret) != "void":
+                result = t.op(f"extractvalue {type} %r, 1")
+                self._door_result(t, result, ll(function.ret), function.ret.signed)
+
+    @staticmethod
+    def _door_result(t: Text, value: str, type: str, signed: bool) -> None:
+        t.do(f"store i128 {t.widen(value, type, 'i128', signed)}, ptr %result, align 8")
+
+    # -- limits
+
+    def _fence(self, doors: list[str]) -> None:
+        """Marks functions `noinline` so that what LLVM may fuse into one stays below FUSE lines."""
+        size = {name: text.count("\n") for name, text in self.functions.items()}
+        calls = {name: Counter(_NAME.findall(text)) for name, text in self.functions.items()}
+        for called in calls.values():
+            called.subtract(n for n in list(called) if n not in self.functions)
+        total: dict[str, int] = {}
+        for name in self._callees_first(calls):
+            grown = size[name]
+            inner = [(total.get(n, FUSE), n, times) for n, times in calls[name].items() if n != name]
+            for lines, callee, times in sorted(inner):
+                if grown + lines * times > FUSE and lines > SMALL:
+                    total[callee] = 0
+                    self._mark(callee)
+                else:
+                    grown += lines * times
+            total[name] = grown
+
+    def _mark(self, name: str) -> None:
+        head, brace, rest = self.functions[name].partition(" {\nentry:")
+        if not head.endswith("noinline"):
+            self.functions[name] = head + " noinline" + brace + rest
+
+    @staticmethod
+    def _callees_first(calls: dict[str, Counter[str]]) -> list[str]:
+        order: list[str] = []
+        seen: set[str] = set()
+        for root in calls:
+            stack = [(root, False)]
+            while stack:
+                name, done = stack.pop()
+                if done:
+                    order.append(name)
+                elif name not in seen:
+                    seen.add(name)
+                    stack.append((name, True))
+                    stack += [(n, False) for n in calls[name] if n not in seen]
+        return order
+
+
+def now_offset(program: Program, layout: Layout) -> int:
+    """Where the clock is: the scheduler's scalar `now`, or a word of the runtime where it has none."""
+    states = layout.units[0].states if layout.units else {}
+    return layout.offsets[0] + states["now"] if "now" in states else RUNTIME["now"]
+
+
+def roles_of(unit: Unit) -> tuple[str, ...]:
+    return tuple(f.name for f in unit.functions if f.name in ROLES)

@@ -1,0 +1,223 @@
+"""One function being lowered: its variables, what it owns, its packets' addresses, and its fault block.
+
+Packet locals are stack words holding a frame number, -1 for none; a use that consumes writes -1.  So the fault block,
+one per function and cold, kills whatever is still held without knowing the path that led there; after mem2reg it is
+a few phis.  Parameters are never rebound, hence their addresses are made once, at the top.
+
+Checks compare offsets in the frame, in 64 bits, without wrap (nuw nsw): that form LLVM's constraint elimination
+understands, so a check implied by an earlier one on the same path goes away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mezzo.ir.module import Function, Linked, State, Unit
+from mezzo.ir.ops import Const, Expr, Local, Node
+from mezzo.ir.types import BOOL, PACKET, U32, U64, Type
+from mezzo.packet.arena import META, META_SIZE, UNSET, Arena
+from mezzo.targets.native.layout import UnitLayout, field_names, mem_bytes
+from mezzo.targets.native.text import COLD, RANGE, Text, ll, ll_mem
+
+GONE = 0xFFFF_FFFE  # a returned port: the packet was consumed before
+
+# Statements that bind a packet local, and those that bind another.
+BINDS_PACKET = ("Make", "MakeFrom", "Clone", "Pull", "RingPop", "SlotTake")
+BINDS = {"TablePut": BOOL, "TableDel": BOOL, "RunTask": BOOL, "ReadClock": U64, "For": U32}
+
+
+@dataclass
+class Site:
+    """Where a function stands.  `linked` is None for code that equal instances share."""
+
+    unit: Unit
+    layout: UnitLayout
+    arena: Arena
+    prefix: str  # of the symbols of the unit's functions
+    linked: Linked | None = None
+    shared: frozenset[str] = frozenset()  # functions of the unit that are shared
+    shared_prefix: str = ""
+    trace: bool = False
+    needs: set[object] = field(default_factory=set)  # pieces of the library, table shapes
+
+    def symbol(self, function: str) -> str:
+        return (self.shared_prefix if function in self.shared else self.prefix) + function
+
+
+def local_types(node: object, found: dict[str, Type]) -> None:
+    """The locals that statements below `node` bind."""
+    if isinstance(node, tuple):
+        for item in node:
+            local_types(item, found)
+        return
+    kind = type(node).__name__
+    if kind in BINDS_PACKET:
+        found[node.name] = PACKET  # type: ignore[attr-defined]
+    elif kind in BINDS:
+        name = node.done if kind.startswith("Table") else node.name  # type: ignore[attr-defined]
+        found.update({name: BINDS[kind]} if name else {})
+    elif kind == "Set":
+        found[node.name] = node.value.type  # type: ignore[attr-defined]
+    for name in field_names(type(node)) if isinstance(node, Node) else ():
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            local_types(value, found)
+
+
+class Frame:
+    """The state of lowering one function; `ops` and `stmts` hold the ops themselves."""
+
+    def __init__(self, site: Site, function: Function, head: str, owned: bool) -> None:
+        self.site, self.function = site, function
+        self.t = Text(head)
+        self.faults = False
+        self.loops: list[tuple[str, str]] = []  # (continue, break) labels
+        self.types: dict[str, Type] = {}
+        self.slots: dict[str, str] = {}
+        self.owned: list[str] = []
+        self.anchors: dict[str, tuple[str, str]] = {}  # fixed frame number -> (metadata, frame) addresses
+        local_types(function.body, self.types)
+        self._declare(owned)
+
+    def _declare(self, owned: bool) -> None:
+        params = {p.name for p in self.function.params}
+        for param in self.function.params:
+            self.types[param.name] = param.type
+            self.slots[param.name] = self.t.slot(ll(param.type), f"%v.{param.name}", f"%s.{param.name}")
+            if param.type is PACKET and owned:
+                self.owned.append(param.name)
+        for name, type in self.types.items():
+            if name not in params:
+                self.slots[name] = self.t.slot(ll(type), "-1" if type is PACKET else "0", f"%s.{name}")
+                self.owned += [name] if type is PACKET else []
+
+    # -- locals
+
+    def read(self, name: str) -> str:
+        if self.types[name] is PACKET and any(p.name == name for p in self.function.params):
+            return f"%v.{name}"
+        return self.t.op(f"load {ll(self.types[name])}, ptr {self.slots[name]}")
+
+    def bind(self, name: str, value: str) -> None:
+        if name:
+            self.t.do(f"store {ll(self.types[name])} {value}, ptr {self.slots[name]}")
+
+    def consumed(self, packet: Expr) -> None:
+        """The packet local is used up; from here on nobody here holds it."""
+        assert isinstance(packet, Local), "only a local can be consumed"
+        self.t.do(f"store i32 -1, ptr {self.slots[packet.name]}")
+
+    # -- state
+
+    def state(self, name: str) -> tuple[State, int]:
+        return self.site.unit.state(name), self.site.layout.states[name]
+
+    def descriptor(self, name: str) -> str:
+        return self.t.gep("%s", self.site.layout.states[name])
+
+    def load_value(self, type: Type, base: str, offset: int, tag: str) -> str:
+        raw = self.t.load(ll_mem(type), base, offset, tag)
+        return raw if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {raw} to {ll(type)}")
+
+    def store_value(self, type: Type, value: str, base: str, offset: int, tag: str) -> None:
+        self.t.store(ll_mem(type), self.as_mem(type, value), base, offset, tag)
+
+    def as_mem(self, type: Type, value: str) -> str:
+        return self.t.widen(value, ll(type), ll_mem(type))
+
+    def element(self, state: State, index: str) -> str:
+        """The address of element `index` (i32) of a checked array."""
+        self.check(self.t.op(f"icmp ult i32 {index}, {state.size}"))
+        wide = self.t.widen(index, "i32", "i64")
+        at = self.t.op(f"mul nuw nsw i64 {wide}, {mem_bytes(state.type)}")
+        return at
+
+    # -- faults
+
+    def check(self, good: str) -> None:
+        """Goes on where `good`, else faults."""
+        self.faults = True
+        label = self.t.label("ok")
+        self.t.branch(good, label, "fault", COLD)
+        self.t.at(label)
+
+    def count(self, reason: int) -> None:
+        self.t.bump("%s", self.site.layout.drop(reason))
+
+    def kill(self, frame: str) -> None:
+        self.site.needs.add("kill")
+        self.t.do(f"call fastcc void @kill(ptr %a, i32 {frame})")
+
+    def fault_block(self, leave: str, counted: bool) -> None:
+        """The cold end: kill what is held, count, leave."""
+        if not self.faults:
+            return
+        self.t.at("fault")
+        for name in self.owned:
+            frame = self.t.op(f"load i32, ptr {self.slots[name]}")
+            held, free = self.t.label("held"), self.t.label("free")
+            self.t.branch(self.t.op(f"icmp ne i32 {frame}, -1"), held, free)
+            self.t.at(held)
+            self.kill(frame)
+            self.t.jump(free)
+            self.t.at(free)
+        if counted:
+            self.count(-2)
+        self.t.do(leave)
+
+    # -- packets
+
+    def anchor(self, frame: str) -> tuple[str, str]:
+        """(address of the metadata, address of the frame)."""
+        if frame in self.anchors:
+            return self.anchors[frame]
+        arena = self.site.arena
+        lines = self.t.lines
+        fixed = frame.startswith("%v.")
+        if fixed:
+            self.t.lines = []
+        wide = self.t.op(f"zext i32 {frame} to i64")
+        meta_at = self.t.op(f"shl nuw nsw i64 {wide}, {META_SIZE.bit_length() - 1}")
+        data_at = self.t.op(f"shl nuw nsw i64 {wide}, {arena.frame_size.bit_length() - 1}")
+        meta = self.t.gep(self.t.gep("%a", meta_at), arena.meta_offset)
+        data = self.t.gep(self.t.gep("%a", data_at), arena.data_offset)
+        if fixed:
+            self.t.slots += self.t.lines
+            self.t.lines = lines
+            self.anchors[frame] = meta, data
+        return meta, data
+
+    def meta(self, meta: str, name: str) -> str:
+        """A field of the metadata, as i64 when it is an offset in the frame."""
+        at, size = META[name]
+        extra = RANGE if name in ("data", "end") else ""
+        return self.t.load(f"i{8 * size}", meta, at, "meta", extra)
+
+    def offset_of(self, meta: str, mark: str) -> str:
+        """Where `mark` points, from the start of the frame (i64); an unset mark faults."""
+        raw = self.meta(meta, mark)
+        if mark != "data" and self.site.arena.frame_size > UNSET:
+            self.check(self.t.op(f"icmp ne i16 {raw}, {UNSET - 0x10000}"))
+        return self.t.widen(raw, "i32" if mark == "data" else "i16", "i64")
+
+    def span(self, frame: str, mark: str, offset: Expr, offset_value: str, length: str) -> str:
+        """The address of `length` (i64) checked bytes at `mark + offset`."""
+        t = self.t
+        meta, data = self.anchor(frame)
+        begin = t.widen(self.meta(meta, "data"), "i32", "i64")
+        end = t.widen(self.meta(meta, "end"), "i32", "i64")
+        at = begin if mark == "data" else self.offset_of(meta, mark)
+        if not (isinstance(offset, Const) and offset.value == 0):
+            at = t.op(f"add nuw nsw i64 {at}, {t.widen(offset_value, 'i32', 'i64')}" if not isinstance(offset, Const)
+                      else f"add nuw nsw i64 {at}, {offset.value}")
+        stop = t.op(f"add nuw nsw i64 {at}, {length}")
+        if mark != "data":
+            self.check(t.op(f"icmp uge i64 {at}, {begin}"))
+        self.check(t.op(f"icmp ule i64 {stop}, {end}"))
+        return t.gep(data, at)
+
+    def swap(self, type: Type, value: str, order: str) -> str:
+        """Between packet byte order and the machine's (little-endian)."""
+        if order == "little" or type.bits <= 8:
+            return value
+        return self.t.op(f"call {ll(type)} @llvm.bswap.{ll(type)}({ll(type)} {value})")

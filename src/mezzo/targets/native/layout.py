@@ -1,0 +1,165 @@
+"""Where everything lies: the context block, the runtime words in it, and each instance's piece.
+
+All state hangs on one pointer, the context; code holds constant offsets from it and never an absolute address, so
+object code can be kept on disk and serve another process.
+
+    context  = runtime words, then one block per instance (16-byte aligned)
+    block    = scalars, small arrays and the descriptors of large state, in declared order; then the instance number,
+               then the drop counters: fault, no output, and one per reason
+
+A descriptor is a few words: the address of the body (allocated apart, so that the hot words of all instances share
+few cache lines and pages, and so that large empty bodies are never touched) and its fill.  Equal units have equal
+blocks; code that depends on no connection is therefore shared and takes the block's address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+
+from mezzo.ir.module import Program, State, Unit
+from mezzo.ir.types import Type
+
+# Runtime words: name -> byte offset in the context.  `host` and `trace` hold function addresses.
+RUNTIME = {"now": 0, "epoch": 8, "random": 16, "host": 24, "trace": 32}
+RUNTIME_SIZE = 64
+
+INLINE_ARRAY = 512  # arrays up to this many bytes live in the block itself
+
+# kind -> words of its descriptor.
+DESCRIPTORS = {
+    "array": 1,  # body
+    "table": 2,  # body, entries
+    "ring": 2,  # body, head and tail (u32 each, running freely)
+    "slots": 1,  # body
+    "buffer": 2,  # body, bytes
+    "blob": 2,  # body, bytes
+    "lpm": 5,  # see lpm.py
+}
+LPM_BITS = 32  # keys of this width have the compressed trie; others a hash table per prefix length
+
+
+def mem_bytes(type: Type) -> int:
+    """Bytes a value takes in state memory."""
+    return {1: 1, 48: 8}.get(type.bits, type.bits // 8)
+
+
+def power_of_two(at_least: int) -> int:
+    return 1 << max(at_least - 1, 0).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """An open-addressing table: `slots` entries of key, value and a used word."""
+
+    key: Type
+    value: Type
+    slots: int
+
+    @property
+    def value_at(self) -> int:
+        size = mem_bytes(self.value)
+        return -(-mem_bytes(self.key) // size) * size
+
+    @property
+    def used_at(self) -> int:
+        return -(-(self.value_at + mem_bytes(self.value)) // 4) * 4
+
+    @property
+    def stride(self) -> int:
+        return -(-(self.used_at + 4) // 8) * 8
+
+    @property
+    def shift(self) -> int:
+        """The hash is the top bits of a 64-bit product."""
+        return 64 - (self.slots.bit_length() - 1)
+
+
+def table_shape(state: State) -> TableShape:
+    assert state.key is not None
+    return TableShape(state.key, state.type, max(power_of_two(2 * state.size), 4))
+
+
+def is_inline(state: State) -> bool:
+    return state.kind == "array" and mem_bytes(state.type) * state.size <= INLINE_ARRAY
+
+
+def _extent(state: State) -> tuple[int, int]:
+    """(size, alignment) in the block."""
+    if state.kind == "scalar":
+        size = mem_bytes(state.type)
+        return size, min(size, 8)
+    if is_inline(state):
+        size = mem_bytes(state.type)
+        return size * state.size, min(size, 8)
+    return 8 * DESCRIPTORS[state.kind], 8
+
+
+@dataclass(frozen=True)
+class UnitLayout:
+    """Offsets in a block: of each state, of the instance number, of the drop counters; and the block's size."""
+
+    states: dict[str, int]
+    number: int
+    drops: int
+    size: int
+
+    @staticmethod
+    def of(unit: Unit) -> UnitLayout:
+        states, at = {}, 0
+        for state in unit.states:
+            size, align = _extent(state)
+            states[state.name] = at = -(-at // align) * align
+            at += size
+        number = -(-at // 8) * 8
+        drops = number + 8
+        return UnitLayout(states, number, drops, -(-(drops + 8 * (2 + len(unit.reasons))) // 16) * 16)
+
+    def drop(self, reason: int) -> int:
+        """Offset of the counter of a reason; -1 is no output, -2 fault."""
+        return self.drops + 8 * (reason + 2)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The context of one program."""
+
+    units: tuple[UnitLayout, ...]  # per instance
+    offsets: tuple[int, ...]  # of each instance's block
+    size: int
+
+    @staticmethod
+    def of(program: Program, keys: list[int]) -> Layout:
+        """`keys[i]` numbers instance i's unit; equal units have equal numbers."""
+        known: dict[int, UnitLayout] = {}
+        units, offsets, at = [], [], RUNTIME_SIZE
+        for linked, key in zip(program.instances, keys, strict=True):
+            if key not in known:
+                known[key] = UnitLayout.of(linked.unit)
+            units.append(known[key])
+            offsets.append(at)
+            at += known[key].size
+        return Layout(tuple(units), tuple(offsets), -(-at // 4096) * 4096)
+
+
+def walk(node: object) -> Iterator[object]:
+    """Every IR node below `node`, itself included."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from walk(item)
+    elif is_dataclass(node) and not isinstance(node, type | Type):
+        yield node
+        for name in field_names(type(node)):
+            value = getattr(node, name)
+            if isinstance(value, tuple) or is_dataclass(value):
+                yield from walk(value)
+
+
+_names: dict[type, tuple[str, ...]] = {}
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """The fields of an IR class that carry meaning (places in the source do not)."""
+    if cls not in _names:
+        _names[cls] = tuple(f.name for f in fields(cls) if f.name != "span")
+    return _names[cls]

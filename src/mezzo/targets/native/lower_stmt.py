@@ -1,0 +1,498 @@
+"""Statements: each IR statement as LLVM text.  A row per op; the table is what this target can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mezzo.ir import ops
+from mezzo.ir.ops import Body, Const, Expr
+from mezzo.packet.arena import ANNO_SIZE, META, UNSET
+from mezzo.targets.native.frame import GONE, Frame
+from mezzo.targets.native.layout import table_shape
+from mezzo.targets.native.library import table_id
+from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
+from mezzo.targets.native.text import TAGS, ll, ll_mem
+
+# role -> how it leaves when it faults, and at the end of its body.
+FAULT = {
+    "process": f"ret {{ i32, i32 }} {{ i32 {GONE}, i32 0 }}",
+    "pull": "ret i32 -1",
+    "task": "ret i1 true",
+    "ready": "ret i1 false",
+    "push": "ret void",
+    "timer": "ret void",
+    "init": "ret void",
+}
+END = FAULT | {"task": "ret i1 false"}
+
+
+def run(f: Frame, body: Body) -> bool:
+    """Emits `body`; whether control reaches its end."""
+    for stmt in body:
+        STMT[type(stmt)](f, stmt)
+        if isinstance(stmt, ops.Return | ops.Break | ops.Continue):
+            return False
+    return True
+
+
+def leave(f: Frame) -> None:
+    """Leaves at the end of the body."""
+    role = f.function.name
+    f.t.do(END[role] if role in END else f"ret {helper_type(f.function.ret)} zeroinitializer")
+
+
+# -- control
+
+
+def _set(f: Frame, s: ops.Set) -> None:
+    f.bind(s.name, value(f, s.value))
+
+
+def _eval(f: Frame, s: ops.Eval) -> None:
+    value(f, s.value)
+
+
+def _if(f: Frame, s: ops.If) -> None:
+    t = f.t
+    cond = value(f, s.cond)
+    then, other, done = t.label("then"), t.label("else"), t.label("fi")
+    t.branch(cond, then, other if s.orelse else done)
+    reached = not s.orelse
+    for label, body in ((then, s.then), (other, s.orelse)):
+        if label is then or body:
+            t.at(label)
+            if run(f, body):
+                t.jump(done)
+                reached = True
+    t.at(done)
+    if not reached:
+        t.do("unreachable")
+        t.at(t.label("dead"))
+
+
+def _for(f: Frame, s: ops.For) -> None:
+    t = f.t
+    count = value(f, s.count)
+    if not isinstance(s.count, Const) or s.count.value > s.limit:
+        f.check(t.op(f"icmp ule i32 {count}, {s.limit}"))
+    counter = t.slot("i32")
+    t.do(f"store i32 0, ptr {counter}")
+    head, body, step, done = t.label("for"), t.label("do"), t.label("step"), t.label("done")
+    t.jump(head)
+    t.at(head)
+    i = t.op(f"load i32, ptr {counter}")
+    t.branch(t.op(f"icmp ult i32 {i}, {count}"), body, done)
+    t.at(body)
+    f.bind(s.name, i)
+    f.loops.append((step, done))
+    if run(f, s.body):
+        t.jump(step)
+    f.loops.pop()
+    t.at(step)
+    t.do(f"store i32 {t.op(f'add nuw i32 {i}, 1')}, ptr {counter}")
+    t.jump(head)
+    t.at(done)
+
+
+def _break(f: Frame, s: ops.Break) -> None:
+    f.t.jump(f.loops[-1][1])
+
+
+def _continue(f: Frame, s: ops.Continue) -> None:
+    f.t.jump(f.loops[-1][0])
+
+
+def _return(f: Frame, s: ops.Return) -> None:
+    t, role = f.t, f.function.name
+    if s.value is None:
+        leave(f)
+        return
+    result = value(f, s.value)
+    if role == "process":
+        pair = t.op(f"insertvalue {{ i32, i32 }} {{ i32 undef, i32 {s.reason} }}, i32 {result}, 0")
+        t.do(f"ret {{ i32, i32 }} {pair}")
+    elif role in FAULT:
+        t.do("ret void" if FAULT[role] == "ret void" else f"ret {ll(s.value.type)} {result}")
+    else:
+        type = helper_type(f.function.ret)
+        both = t.op(f"insertvalue {type} zeroinitializer, {ll(s.value.type)} {result}, 1")
+        t.do(f"ret {type} {both}")
+
+
+# -- packets
+
+
+def _pstore(f: Frame, s: ops.PStore) -> None:
+    packet, offset, v = value(f, s.packet), value(f, s.offset), value(f, s.value)
+    type = s.value.type
+    at = f.span(packet, s.mark, s.offset, offset, str(type.bits // 8))
+    f.t.store(ll(type), f.swap(type, v, s.order), at, 0, "data")
+
+
+def _meta_set(f: Frame, s: ops.MetaSet) -> None:
+    t = f.t
+    meta, _ = f.anchor(value(f, s.packet))
+    v = value(f, s.value)
+    at, size = META[s.field]
+    if s.field in ("mac", "net", "trans"):
+        moved = t.op(f"add i64 {v}, {t.widen(f.meta(meta, 'data'), 'i32', 'i64')}")
+        f.check(t.op(f"icmp ult i64 {moved}, {UNSET}"))
+        v = t.widen(moved, "i64", "i16")
+    t.store(f"i{8 * size}", v, meta, at, "meta")
+
+
+def _mark_clear(f: Frame, s: ops.MarkClear) -> None:
+    meta, _ = f.anchor(value(f, s.packet))
+    f.t.store("i16", "-1", meta, META[s.mark][0], "meta")
+
+
+def _anno_set(f: Frame, s: ops.AnnoSet) -> None:
+    meta, _ = f.anchor(value(f, s.packet))
+    type = s.value.type
+    assert s.offset + type.bits // 8 <= ANNO_SIZE
+    f.t.store(ll(type), f.swap(type, value(f, s.value), s.order), meta, META["anno"][0] + s.offset, "meta")
+
+
+def _resize(f: Frame, s: ops.Resize) -> None:
+    t = f.t
+    meta, frame = f.anchor(value(f, s.packet))
+    amount = value(f, s.amount)
+    data, end = f.meta(meta, "data"), f.meta(meta, "end")
+    if s.kind == "prepend":
+        room = data
+    elif s.kind == "append":
+        room = t.op(f"sub nuw i32 {f.site.arena.frame_size}, {end}")
+    else:
+        room = t.op(f"sub nuw i32 {end}, {data}")
+    f.check(t.op(f"icmp ule i32 {amount}, {room}"))
+    field, old, op = {
+        "strip": ("data", data, "add nuw nsw"),
+        "prepend": ("data", data, "sub nuw"),
+        "append": ("end", end, "add nuw nsw"),
+        "trim": ("end", end, "sub nuw"),
+    }[s.kind]
+    if s.kind == "append":
+        start = t.gep(frame, t.widen(end, "i32", "i64"))
+        _move(f, "memset", start, "i8 0", t.widen(amount, "i32", "i64"))
+    t.store("i32", t.op(f"{op} i32 {old}, {amount}"), meta, META[field][0], "meta")
+
+
+def _move(f: Frame, kind: str, to: str, source: str, length: str, tag: str = TAGS["data"]) -> None:
+    """memset, memcpy or memmove."""
+    suffix = "p0.i64" if kind == "memset" else "p0.p0.i64"
+    f.t.do(f"call void @llvm.{kind}.{suffix}(ptr {to}, {source}, i64 {length}, i1 false){tag}")
+
+
+def _wide(f: Frame, e: Expr, v: str) -> str:
+    """A u32 as i64; constants stay constants."""
+    return v if isinstance(e, Const) else f.t.widen(v, "i32", "i64")
+
+
+def _copy(f: Frame, s: ops.Copy) -> None:
+    packet, offset = value(f, s.packet), value(f, s.offset)
+    source, source_offset = value(f, s.source), value(f, s.source_offset)
+    length = _wide(f, s.length, value(f, s.length))
+    to = f.span(packet, s.mark, s.offset, offset, length)
+    _move(f, "memmove", to, f"ptr {f.span(source, s.source_mark, s.source_offset, source_offset, length)}", length)
+
+
+def _copy_blob(f: Frame, s: ops.CopyBlob) -> None:
+    packet, offset, source = value(f, s.packet), value(f, s.offset), value(f, s.source_offset)
+    length = _wide(f, s.length, value(f, s.length))
+    to = f.span(packet, s.mark, s.offset, offset, length)
+    _move(f, "memcpy", to, f"ptr {blob_span(f, s.state, source, length)}", length, "")
+
+
+def _new(f: Frame, name: str, length: str) -> tuple[str, str, str]:
+    """Makes a packet and binds it; (its bytes, the label where there is one, the label after)."""
+    t = f.t
+    f.site.needs.add("make")
+    frame = t.op(f"call fastcc i32 @make(ptr %a, i32 {length})")
+    f.bind(name, frame)
+    some, done = t.label("made"), t.label("done")
+    t.branch(t.op(f"icmp ne i32 {frame}, -1"), some, done, ", !prof !1")
+    t.at(some)
+    meta, data = f.anchor(frame)
+    return t.gep(data, t.widen(f.meta(meta, "data"), "i32", "i64")), some, done
+
+
+def _make(f: Frame, s: ops.Make) -> None:
+    length = value(f, s.length)
+    at, _, done = _new(f, s.name, length)
+    _move(f, "memset", at, "i8 0", _wide(f, s.length, length))
+    f.t.jump(done)
+    f.t.at(done)
+
+
+def _make_from(f: Frame, s: ops.MakeFrom) -> None:
+    offset, length = value(f, s.offset), value(f, s.length)
+    source = blob_span(f, s.state, offset, _wide(f, s.length, length))
+    at, _, done = _new(f, s.name, length)
+    _move(f, "memcpy", at, f"ptr {source}", _wide(f, s.length, length), "")
+    f.t.jump(done)
+    f.t.at(done)
+
+
+def _clone(f: Frame, s: ops.Clone) -> None:
+    f.site.needs |= {"make", "clone"}
+    f.bind(s.name, f.t.op(f"call fastcc i32 @clone(ptr %a, i32 {value(f, s.packet)})"))
+
+
+def _kill(f: Frame, s: ops.Kill) -> None:
+    frame = value(f, s.packet)
+    f.consumed(s.packet)
+    f.kill(frame)
+    if s.reason >= 0:
+        f.count(s.reason)
+
+
+def _switch(f: Frame, port: Expr, ways: int, way: Callable[[int], None], other: Callable[[], None]) -> None:
+    """Runs `way(i)` for i = port, `other()` for one outside."""
+    t = f.t
+    if isinstance(port, Const):
+        way(port.value) if port.value < ways else other()
+        return
+    v = value(f, port)
+    labels, rest, done = [t.label("way") for _ in range(ways)], t.label("rest"), t.label("done")
+    cases = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))
+    t.do(f"switch i32 {v}, label %{rest} [{cases}]")
+    for i, label in enumerate(labels):
+        t.at(label)
+        way(i)
+        t.jump(done)
+    t.at(rest)
+    other()
+    t.jump(done)
+    t.at(done)
+
+
+def _emit(f: Frame, s: ops.Emit) -> None:
+    assert f.site.linked is not None
+    outputs = f.site.linked.outputs
+
+    def lost() -> None:
+        frame = value(f, s.packet)
+        f.consumed(s.packet)
+        f.kill(frame)
+        f.count(s.reason)
+
+    def push(i: int) -> None:
+        to = outputs[i]
+        if to is None:
+            lost()
+            return
+        frame = value(f, s.packet)
+        f.consumed(s.packet)
+        f.t.do(f"call fastcc void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
+
+    _switch(f, s.port, len(outputs), push, lost)
+
+
+def pull_from(f: Frame, i: int) -> str:
+    """Code that pulls from input `i`; the frame or -1."""
+    linked = f.site.linked
+    assert linked is not None
+    source = linked.inputs[i] if i < len(linked.inputs) else None
+    if source is None:
+        return "-1"
+    return f.t.op(f"call fastcc i32 @pull{source[0]}(ptr %c, ptr %a, i32 {source[1]})")
+
+
+def _pull(f: Frame, s: ops.Pull) -> None:
+    assert f.site.linked is not None
+    t = f.t
+
+    def pull(i: int) -> None:
+        frame = pull_from(f, i)
+        f.bind(s.name, frame)
+        if f.site.trace and frame != "-1":
+            number = t.load("i32", "%s", f.site.layout.number)
+            t.do(f"call fastcc void @trace(ptr %c, i32 {number}, i32 {i}, i32 {frame})")
+
+    _switch(f, s.port, len(f.site.linked.inputs), pull, lambda: f.bind(s.name, "-1"))
+
+
+# -- state
+
+
+def _put(f: Frame, s: ops.Put) -> None:
+    state, at = f.state(s.state)
+    f.store_value(state.type, value(f, s.value), "%s", at, "state")
+
+
+def _store(f: Frame, s: ops.Store) -> None:
+    state, _ = f.state(s.state)
+    index, v = value(f, s.index), value(f, s.value)
+    at = f.element(state, index)
+    f.store_value(state.type, v, f.t.gep(array_body(f, s.state), at), 0, "array")
+
+
+def _table_put(f: Frame, s: ops.TablePut) -> None:
+    state, _ = f.state(s.state)
+    shape, mem = table_shape(state), ll_mem(state.type)
+    key, v = value(f, s.key), f.as_mem(state.type, value(f, s.value))
+    f.site.needs.add(shape)
+    args = f"ptr {f.descriptor(s.state)}, {ll(shape.key)} {key}, {mem} {v}, i64 {state.size}"
+    f.bind(s.done, f.t.op(f"call fastcc i1 @tput_{table_id(shape)}({args})"))
+
+
+def _table_del(f: Frame, s: ops.TableDel) -> None:
+    shape = table_shape(f.state(s.state)[0])
+    key = value(f, s.key)
+    f.site.needs.add(shape)
+    args = f"ptr {f.descriptor(s.state)}, {ll(shape.key)} {key}"
+    f.bind(s.done, f.t.op(f"call fastcc i1 @tdel_{table_id(shape)}({args})"))
+
+
+def _ring_cell(f: Frame, name: str, counter: str) -> str:
+    state, at = f.state(name)
+    mask = (1 << max(state.size - 1, 0).bit_length()) - 1
+    index = f.t.widen(f.t.op(f"and i32 {counter}, {mask}"), "i32", "i64")
+    return f.t.op(f"getelementptr inbounds i32, ptr {f.t.load('ptr', '%s', at, 'desc')}, i64 {index}")
+
+
+def _ring_push(f: Frame, s: ops.RingPush) -> None:
+    t = f.t
+    state, at = f.state(s.state)
+    frame = value(f, s.packet)
+    head, tail = t.load("i32", "%s", at + 8), t.load("i32", "%s", at + 12)
+    f.check(t.op(f"icmp ult i32 {t.op(f'sub i32 {tail}, {head}')}, {state.size}"))
+    f.consumed(s.packet)
+    moved = t.op(f"add i32 {head}, -1") if s.front else t.op(f"add i32 {tail}, 1")
+    t.store("i32", frame, _ring_cell(f, s.state, moved if s.front else tail), 0, "ring")
+    t.store("i32", moved, "%s", at + (8 if s.front else 12))
+
+
+def _ring_pop(f: Frame, s: ops.RingPop) -> None:
+    t = f.t
+    _, at = f.state(s.state)
+    head, tail = t.load("i32", "%s", at + 8), t.load("i32", "%s", at + 12)
+    f.bind(s.name, "-1")
+    some, done = t.label("some"), t.label("done")
+    t.branch(t.op(f"icmp ne i32 {head}, {tail}"), some, done)
+    t.at(some)
+    moved = t.op(f"add i32 {tail}, -1") if s.back else t.op(f"add i32 {head}, 1")
+    frame = t.load("i32", _ring_cell(f, s.state, moved if s.back else head), 0, "ring")
+    f.bind(s.name, frame)
+    t.store("i32", moved, "%s", at + (12 if s.back else 8))
+    t.jump(done)
+    t.at(done)
+
+
+def _slot_put(f: Frame, s: ops.SlotPut) -> None:
+    index, frame = value(f, s.index), value(f, s.packet)
+    at = slot_address(f, s.state, index)
+    f.check(f.t.op(f"icmp eq i32 {f.t.load('i32', at, 0, 'ring')}, -1"))
+    f.consumed(s.packet)
+    f.t.store("i32", frame, at, 0, "ring")
+
+
+def _slot_take(f: Frame, s: ops.SlotTake) -> None:
+    at = slot_address(f, s.state, value(f, s.index))
+    f.bind(s.name, f.t.load("i32", at, 0, "ring"))
+    f.t.store("i32", "-1", at, 0, "ring")
+
+
+def _buffer_room(f: Frame, name: str, length: str) -> str:
+    """The address where `length` (i64) checked bytes go; they count as written."""
+    t = f.t
+    state, at = f.state(name)
+    used = t.load("i64", "%s", at + 8, "desc")
+    grown = t.op(f"add nuw nsw i64 {used}, {length}")
+    f.check(t.op(f"icmp ule i64 {grown}, {state.size}"))
+    t.store("i64", grown, "%s", at + 8, "desc")
+    return t.gep(t.load("ptr", "%s", at, "desc"), used)
+
+
+def _buf_put(f: Frame, s: ops.BufPut) -> None:
+    type = s.value.type
+    v = f.swap(type, value(f, s.value), s.order)
+    at = _buffer_room(f, s.state, str(type.bits // 8))
+    f.t.store(ll(type), v, at, 0, "array")
+
+
+def _buf_put_packet(f: Frame, s: ops.BufPutPacket) -> None:
+    packet, offset = value(f, s.packet), value(f, s.offset)
+    length = _wide(f, s.length, value(f, s.length))
+    source = f.span(packet, s.mark, s.offset, offset, length)
+    _move(f, "memcpy", _buffer_room(f, s.state, length), f"ptr {source}", length, "")
+
+
+# -- scheduling
+
+
+def _wake(f: Frame, s: ops.Wake) -> None:
+    linked = f.site.linked
+    assert linked is not None
+    tasks = {"self": (linked.task,), "down": linked.wake_down, "up": linked.wake_up}[s.who]
+    for task in tasks:
+        if task >= 0:
+            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task})")
+
+
+def _timer_set(f: Frame, s: ops.TimerSet) -> None:
+    assert f.site.linked is not None
+    f.t.do(f"call fastcc void @timer_set(ptr %c, ptr %a, i32 {f.site.linked.timer}, i64 {value(f, s.at)})")
+
+
+def _timer_clear(f: Frame, s: ops.TimerClear) -> None:
+    assert f.site.linked is not None
+    f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer})")
+
+
+def _run_task(f: Frame, s: ops.RunTask) -> None:
+    f.bind(s.name, f.t.op(f"call fastcc i1 @run_task(ptr %c, ptr %a, i32 {value(f, s.index)})"))
+
+
+def _fire_timer(f: Frame, s: ops.FireTimer) -> None:
+    f.t.do(f"call fastcc void @fire_timer(ptr %c, ptr %a, i32 {value(f, s.index)})")
+
+
+def _read_clock(f: Frame, s: ops.ReadClock) -> None:
+    t = f.t
+    spec = t.slot("[2 x i64]")
+    t.op(f"call i32 @clock_gettime(i32 1, ptr {spec})")
+    seconds = t.op(f"load i64, ptr {spec}")
+    rest = t.op(f"load i64, ptr {t.gep(spec, 8)}")
+    f.bind(s.name, t.op(f"add i64 {t.op(f'mul i64 {seconds}, 1000000000')}, {rest}"))
+
+
+STMT: dict[Any, Callable[[Frame, Any], None]] = {
+    ops.Set: _set,
+    ops.Eval: _eval,
+    ops.If: _if,
+    ops.For: _for,
+    ops.Break: _break,
+    ops.Continue: _continue,
+    ops.Return: _return,
+    ops.PStore: _pstore,
+    ops.MetaSet: _meta_set,
+    ops.MarkClear: _mark_clear,
+    ops.AnnoSet: _anno_set,
+    ops.Resize: _resize,
+    ops.Copy: _copy,
+    ops.CopyBlob: _copy_blob,
+    ops.Make: _make,
+    ops.MakeFrom: _make_from,
+    ops.Clone: _clone,
+    ops.Emit: _emit,
+    ops.Kill: _kill,
+    ops.Pull: _pull,
+    ops.Put: _put,
+    ops.Store: _store,
+    ops.TablePut: _table_put,
+    ops.TableDel: _table_del,
+    ops.RingPush: _ring_push,
+    ops.RingPop: _ring_pop,
+    ops.SlotPut: _slot_put,
+    ops.SlotTake: _slot_take,
+    ops.BufPut: _buf_put,
+    ops.BufPutPacket: _buf_put_packet,
+    ops.Wake: _wake,
+    ops.TimerSet: _timer_set,
+    ops.TimerClear: _timer_clear,
+    ops.RunTask: _run_task,
+    ops.FireTimer: _fire_timer,
+    ops.ReadClock: _read_clock,
+}

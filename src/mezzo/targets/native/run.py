@@ -1,0 +1,175 @@
+"""The running side: memory of a program, its doors, its callbacks."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mezzo.ir.types import PACKET
+from mezzo.packet.arena import Arena, Packet
+from mezzo.targets.native.emit import now_offset
+from mezzo.targets.native.layout import RUNTIME
+from mezzo.targets.native.state import Memory, address_of, make_cell
+
+if TYPE_CHECKING:
+    from mezzo.targets.native.build import Code
+
+_P = ctypes.c_void_p
+DOOR = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P)
+HOST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, _P)
+TRACE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+NONE = 0xFFFF_FFFF
+MAX_ARGS = 16
+
+
+class Engine:
+    """A program with its memory.  `cells[i]`: the native state objects of instance i by name."""
+
+    def __init__(
+        self,
+        code: Code,
+        cells: list[dict[str, Any]],
+        hosts: Mapping[tuple[int, str], Callable[..., int | None]],
+        *,
+        seed: int,
+        virtual: bool,
+        trace: Callable[[int, int, int], None] | None,
+    ) -> None:
+        self.code, self.program, self.arena, self.virtual = code, code.program, code.arena, virtual
+        self.layout, self.memory = code.layout, Memory(code.layout.size)
+        self.cells = self._take_over(cells)
+        self._hosts, self._errors = hosts, list[BaseException]()
+        self._doors: dict[str, Any] = {}
+        self._arena = _address(code.arena)
+        self._now = now_offset(self.program, self.layout)
+        self._callbacks = (HOST(self._host), TRACE(self._tracer(trace)))
+        for name, callback in zip(("host", "trace"), self._callbacks, strict=True):
+            self.memory.put(RUNTIME[name], 8, address_of(callback))
+        self.memory.put(RUNTIME["random"], 8, seed)
+        self.epoch_ns = 0 if virtual else time.time_ns() - time.monotonic_ns()
+
+    def _take_over(self, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+        for i, linked in enumerate(self.program.instances):
+            base, unit = self.layout.offsets[i], self.layout.units[i]
+            self.memory.put(base + unit.number, 4, i)
+            made.append({s.name: make_cell(self.memory, base + unit.states[s.name], s) for s in linked.unit.states})
+            for name, cell in made[-1].items():
+                if i < len(cells) and name in cells[i]:
+                    cell.load(cells[i][name].dump())
+        return made
+
+    # -- calling
+
+    def run(self, rounds: int) -> int:
+        """Calls the scheduler's `run`; outside the GIL."""
+        return self.call(0, "run", rounds) or 0
+
+    def call(self, instance: int, function: str, *args: int | Packet) -> int | None:
+        """Calls an entry, `init`, or any function that is no `process`, `push` or `pull`."""
+        declared = self.program.instances[instance].unit.function(function)
+        if declared is None:
+            raise KeyError(f"{self.program.instances[instance].name} has no function {function}")
+        result = self._enter(self.code.emitter.symbol(instance, function), instance, args)
+        if declared.ret.name == "void":
+            return None
+        return -1 if declared.ret is PACKET and result == NONE else declared.ret.wrap(result) if declared.ret.bits else result
+
+    def push(self, instance: int, port: int, frame: int) -> None:
+        """Delivers a packet to input `port`; it is consumed."""
+        self._enter(f"push{instance}", instance, (port, frame))
+
+    def pull(self, instance: int, port: int) -> int:
+        """A packet pulled from output `port`: its frame, or -1."""
+        frame = self._enter(f"pull{instance}", instance, (port,))
+        return -1 if frame == NONE else frame
+
+    def _enter(self, target: str, instance: int, args: tuple[int | Packet, ...]) -> int:
+        """Goes in by the door to `target`; an exception of a callback comes out here."""
+        door = self._doors.get(target)
+        if door is None:
+            door = self._doors[target] = DOOR(self.code.door(target))
+        area = (ctypes.c_uint64 * (2 * len(args) + 2))()
+        for i, arg in enumerate(args):
+            value = (arg.frame if isinstance(arg, Packet) else int(arg)) & ((1 << 128) - 1)
+            area[2 * i + 2], area[2 * i + 3] = value & 0xFFFF_FFFF_FFFF_FFFF, value >> 64
+        result = ctypes.addressof(area)
+        context = self.memory.address
+        door(context, context + self.layout.offsets[instance], self._arena, result + 16, result)
+        if self._errors:
+            errors, self._errors = self._errors, []
+            raise errors[0]
+        return area[0] | area[1] << 64
+
+    # -- being called
+
+    def _host(self, instance: int, method: int, frame: int, count: int, area: int) -> int:
+        try:
+            name = self.program.instances[instance].unit.hosts[method]
+            words = (ctypes.c_int64 * (3 * count)).from_address(area) if count else ()
+            args = [_number(*words[3 * i : 3 * i + 3]) for i in range(count)]
+            packet = None if frame == NONE else Packet(self.arena, frame)
+            return int(self._hosts[instance, name](packet, *args) or 0)
+        except BaseException as error:  # it must not unwind through native code
+            self._remember(error)
+            return 0
+
+    def _tracer(self, trace: Callable[[int, int, int], None] | None) -> Callable[[int, int, int], None]:
+        def call(instance: int, port: int, frame: int) -> None:
+            try:
+                if trace is not None:
+                    trace(instance, port, frame)
+            except BaseException as error:
+                self._remember(error)
+
+        return call
+
+    def _remember(self, error: BaseException) -> None:
+        """Keeps an exception for the return, and asks the scheduler to stop."""
+        self._errors.append(error)
+        if "stop" in self.cells[0]:
+            self.cells[0]["stop"].value = 1
+
+    # -- asking
+
+    def drops(self, instance: int) -> dict[str, int]:
+        """Packets that died here, by reason; zeros left out."""
+        base, unit = self.layout.offsets[instance], self.layout.units[instance]
+        names = ["fault", "no output", *self.program.instances[instance].unit.reasons]
+        counts = [self.memory.get(base + unit.drops + 8 * i, 8) for i in range(len(names))]
+        return {name: count for name, count in zip(names, counts, strict=True) if count}
+
+    @property
+    def now_ns(self) -> int:
+        return self.memory.get(self._now, 8)
+
+    @now_ns.setter
+    def now_ns(self, value: int) -> None:
+        assert self.virtual, "the wall clock is not ours to set"
+        self.memory.put(self._now, 8, value)
+
+    @property
+    def epoch_ns(self) -> int:
+        """What to add to `now_ns` for the time since the Unix epoch."""
+        return self.memory.get(RUNTIME["epoch"], 8)
+
+    @epoch_ns.setter
+    def epoch_ns(self, value: int) -> None:
+        self.memory.put(RUNTIME["epoch"], 8, value)
+
+    def close(self) -> None:
+        """Lets go of the code and of the arena's address."""
+        self._doors.clear()
+
+
+def _number(low: int, high: int, sign: int) -> int:
+    """An integer from three words of a wide two's complement number."""
+    return (low & 0xFFFF_FFFF_FFFF_FFFF) | (high & 0xFFFF_FFFF_FFFF_FFFF) << 64 | sign << 128
+
+
+def _address(arena: Arena) -> int:
+    """Where the arena is mapped.  The ctypes view is dropped at once, so that the arena can be closed."""
+    view = ctypes.c_char.from_buffer(arena.map)
+    return ctypes.addressof(view)

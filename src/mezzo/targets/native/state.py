@@ -1,0 +1,340 @@
+"""Native state objects: the faces of `elements.store`, over the memory that native code works on.
+
+Nothing is copied: reading a scalar reads the word that the code increments.  Whoever changes anything but a scalar or
+an array element does so at a quiescent point of the code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mezzo.ir.module import State
+from mezzo.ir.types import Type
+from mezzo.targets.native.layout import LPM_BITS, is_inline, mem_bytes, power_of_two, table_shape
+
+Bytes = npt.NDArray[np.uint8]
+NONE = 0xFFFF_FFFF  # an empty slot
+
+
+class Memory:
+    """The context block of a program: words by offset."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes: Bytes = np.zeros(size + 64, np.uint8)
+        skip = -self.bytes.ctypes.data % 64
+        self.bytes = self.bytes[skip : skip + size]
+        self.view = memoryview(self.bytes).cast("B")
+        self.address = int(self.bytes.ctypes.data)
+
+    def get(self, at: int, size: int, signed: bool = False) -> int:
+        return int.from_bytes(self.view[at : at + size], "little", signed=signed)
+
+    def put(self, at: int, size: int, value: int) -> None:
+        self.view[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+class Scalar:
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self.type = state.type
+        self._memory, self._at, self._size = memory, at, mem_bytes(state.type)
+
+    @property
+    def value(self) -> int:
+        return self._memory.get(self._at, self._size, self.type.signed)
+
+    @value.setter
+    def value(self, value: int) -> None:
+        self._memory.put(self._at, self._size, self.type.wrap(int(value)))
+
+    def dump(self) -> int:
+        return self.value
+
+    def load(self, value: int) -> None:
+        self.value = value
+
+
+class Array:
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self.type, self._count, self._size = state.type, state.size, mem_bytes(state.type)
+        size = self._size * state.size
+        if is_inline(state):
+            self._view = memory.view[at : at + size]
+        else:
+            self._body = np.zeros(size, np.uint8)
+            self._view = memoryview(self._body)
+            memory.put(at, 8, self._body.ctypes.data)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _at(self, index: int) -> int:
+        if not -self._count <= index < self._count:
+            raise IndexError("array index out of range")
+        return index % self._count * self._size
+
+    def __getitem__(self, index: int) -> int:
+        at = self._at(index)
+        return int.from_bytes(self._view[at : at + self._size], "little", signed=self.type.signed)
+
+    def __setitem__(self, index: int, value: int) -> None:
+        at = self._at(index)
+        value = self.type.wrap(value) & ((1 << 8 * self._size) - 1)
+        self._view[at : at + self._size] = value.to_bytes(self._size, "little")
+
+    def dump(self) -> list[int]:
+        return [self[i] for i in range(self._count)]
+
+    def load(self, values: Iterable[int]) -> None:
+        for index, value in enumerate(values):
+            self[index] = value
+
+
+class Table:
+    """Open addressing, at most half full; deletion shifts back, so there are no tombstones.  The hash is the one in
+    library.py."""
+
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self.shape = table_shape(state)
+        self.key, self.type, self.capacity = self.shape.key, self.shape.value, state.size
+        self._body = np.zeros(self.shape.slots * self.shape.stride, np.uint8)
+        self._view = memoryview(self._body)
+        self._memory, self._count_at = memory, at + 8
+        memory.put(at, 8, self._body.ctypes.data)
+
+    def __len__(self) -> int:
+        return self._memory.get(self._count_at, 8)
+
+    def _home(self, key: int) -> int:
+        x = key if self.key.bits <= 64 else (key ^ ((key >> 64) * 0xD1B54A32D192ED03)) & 0xFFFF_FFFF_FFFF_FFFF
+        x ^= x >> 32
+        return (x * 0x9E3779B97F4A7C15 & 0xFFFF_FFFF_FFFF_FFFF) >> self.shape.shift
+
+    def _read(self, slot: int, at: int, type: Type) -> int:
+        start = slot * self.shape.stride + at
+        return int.from_bytes(self._view[start : start + mem_bytes(type)], "little", signed=type.signed)
+
+    def _write(self, slot: int, at: int, size: int, value: int) -> None:
+        start = slot * self.shape.stride + at
+        self._view[start : start + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+    def _used(self, slot: int) -> bool:
+        return self._view[slot * self.shape.stride + self.shape.used_at] != 0
+
+    def _find(self, key: int) -> int:
+        """The slot of `key`, or the free one where it would go."""
+        slot = self._home(key)
+        while self._used(slot) and self._read(slot, 0, self.key) != key:
+            slot = (slot + 1) % self.shape.slots
+        return slot
+
+    def __contains__(self, key: int) -> bool:
+        return self._used(self._find(key))
+
+    def get(self, key: int, default: int = 0) -> int:
+        slot = self._find(key)
+        return self._read(slot, self.shape.value_at, self.type) if self._used(slot) else default
+
+    def set(self, key: int, value: int) -> bool:
+        """False, and nothing done, when the key is new and the table full."""
+        slot, count = self._find(key), len(self)
+        if not self._used(slot):
+            if count >= self.capacity:
+                return False
+            self._write(slot, 0, mem_bytes(self.key), key)
+            self._write(slot, self.shape.used_at, 4, 1)
+            self._memory.put(self._count_at, 8, count + 1)
+        self._write(slot, self.shape.value_at, mem_bytes(self.type), self.type.wrap(value))
+        return True
+
+    def delete(self, key: int) -> bool:
+        hole, stride, mask = self._find(key), self.shape.stride, self.shape.slots - 1
+        if not self._used(hole):
+            return False
+        slot = (hole + 1) & mask
+        while self._used(slot):
+            home = self._home(self._read(slot, 0, self.key))
+            if (slot - home) & mask >= (slot - hole) & mask:
+                self._view[hole * stride : (hole + 1) * stride] = self._view[slot * stride : (slot + 1) * stride]
+                hole = slot
+            slot = (slot + 1) & mask
+        self._write(hole, self.shape.used_at, 4, 0)
+        self._memory.put(self._count_at, 8, len(self) - 1)
+        return True
+
+    def clear(self) -> None:
+        self._body[:] = 0
+        self._memory.put(self._count_at, 8, 0)
+
+    def items(self) -> list[tuple[int, int]]:
+        """Sorted by key."""
+        used = self._body.reshape(self.shape.slots, self.shape.stride)[:, self.shape.used_at]
+        slots = (int(slot) for slot in np.flatnonzero(used))
+        return sorted((self._read(s, 0, self.key), self._read(s, self.shape.value_at, self.type)) for s in slots)
+
+    def dump(self) -> list[tuple[int, int]]:
+        return self.items()
+
+    def load(self, items: Iterable[tuple[int, int]]) -> None:
+        self.clear()
+        for key, value in items:
+            self.set(key, value)
+
+
+class Ring:
+    """A power-of-two array of frame numbers; head and tail run freely."""
+
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self.size = state.size
+        self._body = np.zeros(power_of_two(max(state.size, 1)), np.uint32)
+        self._memory, self._head, self._tail = memory, at + 8, at + 12
+        memory.put(at, 8, self._body.ctypes.data)
+
+    def _ends(self) -> tuple[int, int]:
+        return self._memory.get(self._head, 4), self._memory.get(self._tail, 4)
+
+    def __len__(self) -> int:
+        head, tail = self._ends()
+        return (tail - head) & 0xFFFF_FFFF
+
+    def _cell(self, counter: int) -> int:
+        return (counter & 0xFFFF_FFFF) % len(self._body)
+
+    def push(self, frame: int, front: bool = False) -> bool:
+        """False, and nothing done, when the ring is full."""
+        head, tail = self._ends()
+        if len(self) >= self.size:
+            return False
+        self._body[self._cell(head - 1 if front else tail)] = frame
+        self._memory.put(*((self._head, 4, head - 1) if front else (self._tail, 4, tail + 1)))
+        return True
+
+    def pop(self, back: bool = False) -> int:
+        head, tail = self._ends()
+        if head == tail:
+            return -1
+        self._memory.put(*((self._tail, 4, tail - 1) if back else (self._head, 4, head + 1)))
+        return int(self._body[self._cell(tail - 1 if back else head)])
+
+    def dump(self) -> list[int]:
+        """Frame numbers, front first."""
+        head, _ = self._ends()
+        return [int(self._body[self._cell(head + i)]) for i in range(len(self))]
+
+    def load(self, frames: Iterable[int]) -> None:
+        self._memory.put(self._head, 4, 0)
+        self._memory.put(self._tail, 4, 0)
+        for frame in frames:
+            self.push(frame)
+
+
+class Slots:
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self._body = np.full(state.size, NONE, np.uint32)
+        memory.put(at, 8, self._body.ctypes.data)
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    def used(self, index: int) -> bool:
+        return int(self._body[index]) != NONE
+
+    def put(self, index: int, frame: int) -> bool:
+        """False, and nothing done, when the slot is used."""
+        if self.used(index):
+            return False
+        self._body[index] = frame
+        return True
+
+    def take(self, index: int) -> int:
+        frame = int(self._body[index])
+        self._body[index] = NONE
+        return -1 if frame == NONE else frame
+
+    def dump(self) -> list[int]:
+        return [-1 if frame == NONE else int(frame) for frame in self._body]
+
+    def load(self, frames: Iterable[int]) -> None:
+        for index, frame in enumerate(frames):
+            self._body[index] = NONE if frame < 0 else frame
+
+
+class Buffer:
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self.size = state.size
+        self._body = np.zeros(max(state.size, 1), np.uint8)
+        self._memory, self._used_at = memory, at + 8
+        memory.put(at, 8, self._body.ctypes.data)
+
+    def __len__(self) -> int:
+        return self._memory.get(self._used_at, 8)
+
+    def append(self, data: bytes | bytearray | memoryview) -> bool:
+        """False, and nothing done, when it does not fit."""
+        used = len(self)
+        if used + len(data) > self.size:
+            return False
+        self._body[used : used + len(data)] = np.frombuffer(data, np.uint8)
+        self._memory.put(self._used_at, 8, used + len(data))
+        return True
+
+    def view(self) -> memoryview:
+        """The bytes in it; valid until the next append or `clear`."""
+        return memoryview(self._body)[: len(self)]
+
+    def clear(self) -> None:
+        self._memory.put(self._used_at, 8, 0)
+
+    def dump(self) -> bytes:
+        return bytes(self.view())
+
+    def load(self, data: bytes) -> None:
+        self.clear()
+        self.append(data)
+
+
+class Blob:
+    """Keeps what it is bound to alive; the code reads it in place."""
+
+    def __init__(self, memory: Memory, at: int, state: State) -> None:
+        self._memory, self._at = memory, at
+        self.bind(b"")
+
+    def __len__(self) -> int:
+        return self._memory.get(self._at + 8, 8)
+
+    def bind(self, data: Any) -> None:
+        self.data = data
+        self._bytes = np.frombuffer(data, np.uint8) if len(data) else np.zeros(1, np.uint8)
+        self._memory.put(self._at, 8, self._bytes.ctypes.data)
+        self._memory.put(self._at + 8, 8, len(memoryview(data).cast("B")) if len(data) else 0)
+
+    def dump(self) -> Any:
+        return self.data
+
+    def load(self, data: Any) -> None:
+        self.bind(data)
+
+
+KINDS: dict[str, Any] = {
+    "scalar": Scalar, "array": Array, "table": Table, "ring": Ring, "slots": Slots, "buffer": Buffer, "blob": Blob,
+}
+
+
+def make_cell(memory: Memory, at: int, state: State) -> Any:
+    """The native object for one declared state, `at` bytes into the context."""
+    if state.kind == "lpm":
+        from mezzo.targets.native.lpm import HashLpm, Poptrie
+
+        assert state.key is not None
+        return (Poptrie if state.key.bits == LPM_BITS else HashLpm)(memory, at, state)
+    return KINDS[state.kind](memory, at, state)
+
+
+def address_of(function: Any) -> int:
+    """Where a ctypes callback is."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -1,0 +1,110 @@
+"""LLVM assembly, written as text: types, memory classes, and the builder of one function.
+
+Text is several times quicker to make than objects of a builder library, and it is what the parser wants anyway.
+
+Memory is split into classes that never overlap (packet metadata, packet bytes, the free list, ring bodies, ...).
+Each access carries its class as a TBAA tag; that is what lets LLVM keep a counter in a register across a store
+into a packet.
+"""
+
+from __future__ import annotations
+
+from mezzo.ir.types import Type
+
+CLASSES = ("state", "meta", "data", "control", "free", "ring", "array", "table", "lpm", "desc", "blob", "drops")
+TAGS = {name: f", !tbaa !{10 + i}" for i, name in enumerate(CLASSES)}
+COLD = ", !prof !1"  # a branch whose second side is the rare one
+RANGE = ", !range !2"  # an offset in a frame
+
+_LLVM = {"bool": "i1", "i64": "i64", "packet": "i32", "void": "void"}
+
+
+def metadata(frame_size: int, frames: int) -> str:
+    """The metadata nodes that the tags name."""
+    lines = ['!0 = !{!"mezzo"}', '!1 = !{!"branch_weights", i32 4000, i32 1}']
+    lines.append(f"!2 = !{{i32 0, i32 {frame_size + 1}}}")
+    lines.append(f"!3 = !{{i32 0, i32 {frames}}}")
+    for i, name in enumerate(CLASSES):
+        lines += [f'!{40 + i} = !{{!"{name}", !0}}', f"!{10 + i} = !{{!{40 + i}, !{40 + i}, i64 0}}"]
+    return "\n".join(lines)
+
+
+def ll(type: Type) -> str:
+    """The LLVM type of a value."""
+    return _LLVM.get(type.name) or f"i{type.bits}"
+
+
+def ll_mem(type: Type) -> str:
+    """The LLVM type of a value in state memory."""
+    return {1: "i8", 48: "i64"}.get(type.bits) or ll(type)
+
+
+class Text:
+    """The lines of one function in the making.  `op` names a result, `do` has none."""
+
+    def __init__(self, head: str) -> None:
+        self.head = head
+        self.slots: list[str] = []
+        self.lines: list[str] = []
+        self.count = 0
+
+    def name(self) -> str:
+        self.count += 1
+        return f"%t{self.count}"
+
+    def op(self, text: str) -> str:
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def label(self, hint: str = "b") -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def at(self, label: str) -> None:
+        """Starts the block `label`; the block before must have ended."""
+        self.lines.append(f"{label}:")
+
+    def slot(self, type: str, initial: str | None = None, name: str | None = None) -> str:
+        """A stack variable (a register, after LLVM's mem2reg)."""
+        name = name or self.name()
+        self.slots.append(f"  {name} = alloca {type}")
+        if initial is not None:
+            self.slots.append(f"  store {type} {initial}, ptr {name}")
+        return name
+
+    def gep(self, base: str, offset: int | str, kind: str = "i64") -> str:
+        if offset == 0:
+            return base
+        return self.op(f"getelementptr inbounds i8, ptr {base}, {kind} {offset}")
+
+    def load(self, type: str, base: str, offset: int = 0, tag: str = "state", extra: str = "") -> str:
+        return self.op(f"load {type}, ptr {self.gep(base, offset)}, align 1{TAGS[tag]}{extra}")
+
+    def store(self, type: str, value: str, base: str, offset: int = 0, tag: str = "state") -> None:
+        self.do(f"store {type} {value}, ptr {self.gep(base, offset)}, align 1{TAGS[tag]}")
+
+    def widen(self, value: str, source: str, target: str, signed: bool = False) -> str:
+        """`value` of integer type `source` as `target`."""
+        have, want = int(source[1:]), int(target[1:])
+        if have == want:
+            return value
+        op = "trunc" if have > want else "sext" if signed else "zext"
+        return self.op(f"{op} {source} {value} to {target}")
+
+    def bump(self, base: str, offset: int, tag: str = "drops") -> None:
+        """Adds one to a u64."""
+        old = self.load("i64", base, offset, tag)
+        self.store("i64", self.op(f"add i64 {old}, 1"), base, offset, tag)
+
+    def branch(self, cond: str, yes: str, no: str, extra: str = "") -> None:
+        self.do(f"br i1 {cond}, label %{yes}, label %{no}{extra}")
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def finish(self) -> str:
+        return "\n".join([self.head + " {", "entry:", *self.slots, "  br label %body", "body:", *self.lines, "}", ""])
