@@ -14,6 +14,7 @@ Rules that hold for every target
 Marks name the origin of an offset: `data` (start of the packet), `mac`, `net`, `trans`.  An unset mark faults.
 """
 
+# ruff: noqa: RUF009 - `_span()` makes the same field for every node
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ KILL = 0xFFFF_FFFF  # as a returned port: the packet dies
 
 
 def _span() -> Span | None:
-    return field(default=None, compare=False, repr=False, kw_only=True)  # type: ignore[no-any-return]
+    return field(default=None, compare=False, repr=False, kw_only=True)
 
 
 class Node:
@@ -665,4 +666,6 @@ def u32(value: int) -> Const:
     return Const(U32, value)
 
 
-__all__ = [*EXPRS, *STMTS, "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "STMTS", "TRUE", "Body", "Expr", "Node", "Stmt", "u32"]
+__all__ = [
+    *EXPRS, *STMTS, "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "STMTS", "TRUE", "Body", "Expr", "Node", "Stmt", "u32",
+]  # fmt: skip
