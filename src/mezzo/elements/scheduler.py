@@ -172,6 +172,7 @@ class Scheduler(Element):
 
     # -- the loop
 
+    @entry
     def look(self):
         """Reads the wall clock; it never goes back."""
         clock = self.read_clock()

@@ -1,1 +1,5 @@
+"""Running routers: threads of execution, handlers, the ledger of where packets went."""
 
+from mezzo.runtime.router import Router
+
+__all__ = ["Router"]

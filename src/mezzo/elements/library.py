@@ -1,0 +1,70 @@
+"""Finds element classes by name: the folder is the list.
+
+Files are scanned as text for `class Name(` once, and imported when one of their names is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from mezzo.elements.element import Element
+
+_CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
+_ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
+_NOT_ELEMENTS = {"__init__", "args", "confparse", "element", "library", "scheduler", "store", "units"}
+
+_registered: dict[str, type[Element]] = {}
+
+
+@cache
+def _files() -> dict[str, tuple[str, str]]:
+    """Element name (aliases too) -> (module, class name)."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if path.stem in _NOT_ELEMENTS:
+            continue
+        text = path.read_text()
+        starts = [(m.start(), m[1]) for m in _CLASS.finditer(text) if not m[1].startswith("_")]
+        for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=True):
+            found[name] = (path.stem, name)
+            for group in _ALIASES.findall(text[start:end]):
+                for alias in re.findall(r"[\"'](\w+)[\"']", group):
+                    found[alias] = (path.stem, name)
+    return found
+
+
+def register(cls: type[Element]) -> type[Element]:
+    """Makes a class of one's own known to configurations; usable as a decorator."""
+    for name in (cls.__name__, *cls.aliases):
+        _registered[name] = cls
+    return cls
+
+
+def maybe_find(name: str) -> type[Element] | None:
+    """The class of that name, or None."""
+    if name in _registered:
+        return _registered[name]
+    place = _files().get(name)
+    if place is None:
+        return None
+    found = getattr(import_module(f"mezzo.elements.{place[0]}"), place[1])
+    return found if isinstance(found, type) and issubclass(found, Element) else None
+
+
+def names() -> list[str]:
+    """All element names, aliases left out."""
+    return sorted({cls for _, cls in _files().values() if maybe_find(cls) is not None} | {c.__name__ for c in _registered.values()})
+
+
+def names_of_files() -> list[str]:
+    """All names, aliases too, without importing anything: for hints."""
+    return [*_files(), *_registered]
+
+
+def near(name: str) -> list[str]:
+    """Names that look like a mistyped one."""
+    return difflib.get_close_matches(name, [*_files(), *_registered], 3, 0.6)

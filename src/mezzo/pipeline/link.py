@@ -1,0 +1,161 @@
+"""Links units into a program: who is connected to whom, who is woken, whose readiness is asked.
+
+Wakes and readiness follow the graph: down along pull connections to the tasks that pull, up along push connections to
+the tasks that push, forward along push connections to the queues that may fill.  Each search stops at the first
+element that answers it, so a queue in between ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mezzo.elements.element import Element
+from mezzo.graph import Resolved
+from mezzo.ir import ops
+from mezzo.ir.module import Linked, Unit
+
+Place = tuple[int, int]
+
+
+def link(resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
+    """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""
+    return Linker(resolved, elements, units).run()
+
+
+class Linker:
+    """The tables the searches work on; index i is element i, instance i + 1."""
+
+    def __init__(self, resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]) -> None:
+        self.elements, self.units = elements, units
+        number = {e.name: i for i, e in enumerate(elements)}
+        self.outs: list[list[list[Place]]] = [[[] for _ in range(e.noutputs)] for e in elements]
+        self.ins: list[list[list[Place]]] = [[[] for _ in range(e.ninputs)] for e in elements]
+        for c in resolved.graph.connections:
+            self.outs[number[c.src]][c.src_port].append((number[c.dst], c.dst_port))
+            self.ins[number[c.dst]][c.dst_port].append((number[c.src], c.src_port))
+        self.push_out = [[k == "push" for k in e.output_kinds] for e in elements]
+        self.push_in = [[k == "push" for k in e.input_kinds] for e in elements]
+        self.tasks = [i for i in range(len(elements)) if self.drives(i)]
+        self.timers = [i for i, u in enumerate(units) if u.function("timer") is not None]
+        self.task_number = {i: t for t, i in enumerate(self.tasks)}
+
+    def run(self) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
+        timer_number = {i: t for t, i in enumerate(self.timers)}
+        linked = [self.linked(i, timer_number.get(i, -1)) for i in range(len(self.elements))]
+        return tuple(i + 1 for i in self.tasks), tuple(i + 1 for i in self.timers), linked
+
+    def drives(self, i: int) -> bool:
+        """Has a task that does something here: nobody pulls from it, and it can pull or make packets itself."""
+        if self.units[i].function("task") is None or not all(self.push_out[i]):
+            return False
+        return not self.push_in[i] or not all(self.push_in[i]) or getattr(self.elements[i], "task_always", False)
+
+    def linked(self, i: int, timer: int) -> Linked:
+        element, unit = self.elements[i], self.units[i]
+        used = ops_used(unit)
+        in_pull = not all(self.push_out[i])
+        down = self.down(i) if in_pull and ("down" in used or unit.function("process")) else ()
+        ready = tuple(self.ready(i, p) for p in range(element.noutputs)) if "ready" in used else ()
+        return Linked(
+            element.name,
+            unit,
+            outputs=tuple(self.one(self.outs[i][p], self.push_out[i][p]) for p in range(element.noutputs)),
+            inputs=tuple(self.one(self.ins[i][p], not self.push_in[i][p]) for p in range(element.ninputs)),
+            pull_outputs=tuple(not x for x in self.push_out[i]),
+            pull_inputs=tuple(not x for x in self.push_in[i]),
+            task=self.task_number.get(i, -1),
+            timer=timer,
+            wake_down=tuple(down),
+            wake_up=tuple(self.up(i)) if "up" in used else (),
+            ready=ready,
+        )
+
+    def one(self, ends: list[Place], active: bool) -> Place | None:
+        """The far end of a push output or pull input, as an instance number."""
+        return (ends[0][0] + 1, ends[0][1]) if active and ends else None
+
+    # -- searches; each yields in the order found, which is the order of the graph
+
+    def down(self, start: int) -> Iterator[int]:
+        """Tasks that pull from here."""
+        seen, stack = {start}, [start]
+        while stack:
+            i = stack.pop()
+            for port, ends in enumerate(self.outs[i]):
+                if self.push_out[i][port]:
+                    continue
+                for j, _ in ends:
+                    if j in seen:
+                        continue
+                    seen.add(j)
+                    if j in self.task_number:
+                        yield self.task_number[j]
+                    else:
+                        stack.append(j)
+
+    def up(self, start: int) -> Iterator[int]:
+        """Tasks that push to here."""
+        seen, stack = {start}, [start]
+        while stack:
+            i = stack.pop()
+            for port, ends in enumerate(self.ins[i]):
+                if not self.push_in[i][port]:
+                    continue
+                for j, _ in ends:
+                    if j in seen:
+                        continue
+                    seen.add(j)
+                    if j in self.task_number:
+                        yield self.task_number[j]
+                    else:
+                        stack.append(j)
+
+    def ready(self, start: int, port: int) -> tuple[int, ...]:
+        """Instances whose `ready` stands for room behind a push output."""
+        if not self.push_out[start][port]:
+            return ()
+        found, seen = [], set()
+        stack = [j for j, _ in self.outs[start][port]]
+        while stack:
+            j = stack.pop()
+            if j in seen:
+                continue
+            seen.add(j)
+            if self.units[j].function("ready") is not None:
+                found.append(j + 1)
+                continue
+            for p, ends in enumerate(self.outs[j]):
+                if self.push_out[j][p]:
+                    stack += [k for k, _ in ends]
+        return tuple(sorted(found))
+
+
+_used: dict[int, tuple[Unit, frozenset[str]]] = {}
+
+
+def ops_used(unit: Unit) -> frozenset[str]:
+    """Which neighbour questions a unit's code asks: up, down, self, ready.  Remembered while the unit lives."""
+    known = _used.get(id(unit))
+    if known is None or known[0] is not unit:
+        found: set[str] = set()
+        for function in unit.functions:
+            _scan(function.body, found)
+        known = _used[id(unit)] = (unit, frozenset(found))
+        if len(_used) > 4096:
+            _used.clear()
+    return known[1]
+
+
+def _scan(node: Any, found: set[str]) -> None:
+    if isinstance(node, tuple):
+        for part in node:
+            _scan(part, found)
+    elif isinstance(node, ops.Wake):
+        found.add(node.who)
+    elif isinstance(node, ops.Ready):
+        found.add("ready")
+    elif isinstance(node, ops.Node):
+        for value in vars(node).values():
+            if isinstance(value, (tuple, ops.Node)):
+                _scan(value, found)

@@ -1,0 +1,177 @@
+"""Handlers: the one door through which a running router is asked and told.
+
+A path is `element.handler`, or the name of a global handler.  A read gives text; a write takes text and raises
+HandlerError with a sentence for the caller.  Nothing else in mezzo reads or changes a running router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mezzo import __version__
+from mezzo.base import MezzoError
+from mezzo.elements.element import Element, Handler
+from mezzo.frontends.click import unparse
+
+if TYPE_CHECKING:
+    from mezzo.runtime.router import Router
+
+
+class HandlerError(MezzoError):
+    """`code` is Click's ControlSocket code: 510 no such element, 511 no such handler, 520 the handler refused."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def show(value: Any) -> str:
+    """A handler's value as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class Handlers:
+    """Reads and writes of one router."""
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+
+    def read(self, path: str, argument: str = "") -> str:
+        element, handler = self.find(path)
+        if handler.read is None:
+            raise HandlerError(511, f"`{path}` is a write handler: it cannot be read")
+        try:
+            return show(handler.read(element if element is not None else self.router, argument))
+        except ValueError as trouble:
+            raise HandlerError(520, f"{path}: {trouble}") from None
+
+    def write(self, path: str, text: str = "") -> None:
+        element, handler = self.find(path)
+        if handler.write is None:
+            raise HandlerError(511, f"`{path}` is a read handler: it cannot be written")
+        try:
+            handler.write(element if element is not None else self.router, text)
+        except ValueError as trouble:
+            raise HandlerError(520, f"{path}: {trouble}") from None
+
+    def find(self, path: str) -> tuple[Element | None, Handler]:
+        """The element (None: the router itself) and the handler of a path."""
+        owner, dot, name = path.rpartition(".")
+        if not dot:
+            found = GLOBAL.get(path)
+            if found is not None:
+                return None, found
+            raise HandlerError(511, f"there is no global handler `{path}`; there are {', '.join(GLOBAL)}")
+        element = self.router.elements.get(owner)
+        if element is None and owner.isdigit() and 0 < int(owner) <= len(self.router.elements):
+            element = list(self.router.elements.values())[int(owner) - 1]
+        if element is None:
+            near = ", ".join(_near(owner, list(self.router.elements)))
+            raise HandlerError(510, f"there is no element `{owner}`" + (f"; did you mean {near}?" if near else ""))
+        handler = self.table(element).get(name)
+        if handler is None:
+            raise HandlerError(511, f"`{owner}` has no handler `{name}`; it has {', '.join(sorted(self.table(element)))}")
+        return element, handler
+
+    def table(self, element: Element) -> dict[str, Handler]:
+        """All handlers of an element: those every element has, those of a task's owner, its own."""
+        tasks = TASK if self.router.task_of(element) >= 0 else {}
+        return {**STANDARD, **tasks, **element.handler_table}
+
+    def listing(self, element: Element) -> str:
+        lines = []
+        for name, h in sorted(self.table(element).items()):
+            lines.append(f"{name}\t{'r' if h.read else ''}{'w' if h.write else ''}{h.flags}")
+        return "\n".join(lines) + "\n"
+
+
+def _near(name: str, names: list[str]) -> list[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, names, 3, 0.6)
+
+
+def _read(name: str, function: Callable[[Any], Any], doc: str) -> Handler:
+    return Handler(name, read=lambda owner, text: function(owner), doc=doc)
+
+
+def _ports(element: Element) -> str:
+    """Click's form: the number of inputs, a line each, then the outputs."""
+    router = element.router
+    inputs = [(k, [f"{c.src} [{c.src_port}]" for c in router.graph.inputs_of(element.name) if c.dst_port == i]) for i, k in enumerate(element.input_kinds)]
+    outputs = [(k, [f"[{c.dst_port}] {c.dst}" for c in router.graph.outputs_of(element.name) if c.src_port == i]) for i, k in enumerate(element.output_kinds)]
+    lines = []
+    for word, ports in (("input", inputs), ("output", outputs)):
+        lines.append(f"{len(ports)} {word}{'' if len(ports) == 1 else 's'}")
+        lines += [f"{kind}\t-\t{', '.join(ends)}" for kind, ends in ports]
+    return "\n".join(lines) + "\n"
+
+
+def _scheduled(element: Element) -> bool:
+    return bool(element.router.engine.call(0, "is_scheduled", element.router.task_of(element)))
+
+
+def _set_scheduled(element: Element, text: str) -> None:
+    from mezzo.elements.args import Bool, Env
+
+    wanted = Bool().parse(text.strip(), Env())
+    element.router.engine.call(0, "wake" if wanted else "sleep", element.router.task_of(element))
+
+
+def _set_tickets(element: Element, text: str) -> None:
+    from mezzo.elements.args import Env, Int
+
+    element.router.engine.call(0, "set_tickets", element.router.task_of(element), Int(1, 32768).parse(text.strip(), Env()))
+
+
+def _tickets(element: Element) -> int:
+    from mezzo.elements.scheduler import STRIDE1
+
+    return STRIDE1 // int(element.router.engine.cells[0]["stride"][element.router.task_of(element)])
+
+
+STANDARD = {
+    "name": _read("name", lambda e: e.name, "the element's name"),
+    "class": _read("class", lambda e: type(e).__name__, "its class"),
+    "config": _read("config", lambda e: ", ".join(e.words), "its configuration string"),
+    "ports": _read("ports", _ports, "its ports and what they are joined to"),
+    "handlers": _read("handlers", lambda e: e.router.handlers.listing(e), "its handlers"),
+    "drop_reasons": _read(
+        "drop_reasons",
+        lambda e: "".join(f"{n}\t{reason}\n" for reason, n in sorted(e.router.engine.drops(e.index).items())),
+        "packets that died here, by reason",
+    ),
+}
+TASK = {
+    "scheduled": Handler("scheduled", lambda e, t: _scheduled(e), _set_scheduled, "is the task on the run queue"),
+    "tickets": Handler("tickets", lambda e, t: _tickets(e), _set_tickets, "the task's share, 1 to 32768"),
+    "home_thread": _read("home_thread", lambda e: 0, "the thread that runs the task"),
+}
+
+
+def _lines(items: list[str]) -> str:
+    return "".join(f"{x}\n" for x in items)
+
+
+def _classes() -> str:
+    from mezzo.elements import library
+
+    return _lines(library.names())
+
+
+GLOBAL = {
+    "version": _read("version", lambda r: __version__, "mezzo's version"),
+    "driver": _read("driver", lambda r: "userlevel", "Click's word for where the router runs"),
+    "config": _read("config", lambda r: r.text, "the configuration as given"),
+    "flatconfig": _read("flatconfig", lambda r: unparse(r.graph), "the configuration without compounds"),
+    "list": _read("list", lambda r: f"{len(r.elements)}\n" + _lines(list(r.elements)), "the elements' names"),
+    "classes": _read("classes", lambda r: _classes(), "all element classes"),
+    "requirements": _read("requirements", lambda r: _lines(list(r.graph.requirements)), "what the configuration requires"),
+    "packages": _read("packages", lambda r: "", "loaded packages (none: everything is built in)"),
+    "handlers": _read("handlers", lambda r: "".join(f"{n}\t{'r' if h.read else ''}{'w' if h.write else ''}\n" for n, h in sorted(GLOBAL.items())), "global handlers"),
+    "drops": _read("drops", lambda r: "".join(f"{n}\t{e}\t{why}\n" for (e, why), n in sorted(r.drops().items())), "every drop: count, element, reason"),
+    "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
+}

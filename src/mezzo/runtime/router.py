@@ -1,0 +1,326 @@
+"""A router that runs.
+
+`Router.from_click(text)` compiles and builds; `run` drives the native (or Python) loop in slices, so that signals,
+handlers of other threads and Python timers get their turn between slices: that is the quiescent point at which state
+may change.  Every packet goes home: after `close` the pool is full, or the holder is named.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mezzo.base import MezzoError
+from mezzo.elements.element import ConfigError, Element
+from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
+from mezzo.packet.arena import Arena, Packet
+from mezzo.pipeline import Plan, compile_graph, compile_text
+from mezzo.runtime.handlers import HandlerError, Handlers
+from mezzo.targets import load_target
+
+SLICE_NS = 20_000_000  # how long the loop may stay away from Python
+VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
+NEVER = (1 << 64) - 1
+
+
+class Router:
+    """A built router.  Use it as a context manager, or `close` it."""
+
+    alive: weakref.WeakSet[Router] = weakref.WeakSet()  # what a leak check looks through
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        target: str = "native",
+        virtual: bool = False,
+        seed: int = 1,
+        frames: int = 32768,
+        frame_size: int = 2048,
+        trace: Callable[[Element, int, Packet], None] | None = None,
+        cache: bool = True,
+        text: str = "",
+    ) -> None:
+        self.plan, self.graph, self.virtual, self.text = plan, plan.resolved.graph, virtual, text
+        self.elements: dict[str, Element] = plan.by_name()
+        self.handlers = Handlers(self)
+        self.stop_hooks: list[Callable[[], bool]] = []
+        self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
+        self.runner: int | None = None
+        self.closed = False
+        Router.alive.add(self)
+        self.output: Any = None  # where `say` writes; None: stderr
+        self.arena = Arena(frames, frame_size)
+        saw = self._tracer(trace) if trace is not None else None
+        self.engine = load_target(target).build(
+            plan.program, self.arena, [e.all_cells() for e in plan.elements], self._hosts(), seed=seed, virtual=virtual, trace=saw, cache=cache
+        )
+        for index, element in enumerate(plan.elements):
+            element.bind(self.engine, index)
+            element.router = self
+        self._set_clock()
+        self._start()
+
+    # -- making one
+
+    @classmethod
+    def from_click(
+        cls,
+        text: str,
+        file: str = "config",
+        variables: Mapping[str, str] | None = None,
+        library_path: Sequence[Path] = (),
+        virtual: bool = False,
+        **options: Any,
+    ) -> Router:
+        """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it."""
+        plan = compile_text(text, file, variables, library_path, virtual)
+        return cls(plan, virtual=virtual, text=text, **options)
+
+    @classmethod
+    def from_graph(cls, graph: Any, made: Mapping[str, Element] | None = None, virtual: bool = False, **options: Any) -> Router:
+        """Builds a graph value; `made` are its elements where they exist already."""
+        return cls(compile_graph(graph, virtual, made), virtual=virtual, **options)
+
+    def _hosts(self) -> dict[tuple[int, str], Callable[..., int | None]]:
+        return {
+            (i, name): getattr(e, name) for i, (e, x) in enumerate(zip(self.plan.elements, self.plan.program.instances, strict=True)) for name in x.unit.hosts
+        }
+
+    def _tracer(self, trace: Callable[[Element, int, Packet], None]) -> Callable[[int, int, int], None]:
+        elements, arena = self.plan.elements, self.arena
+        return lambda instance, port, frame: trace(elements[instance], port, Packet(arena, frame))
+
+    def _set_clock(self) -> None:
+        if self.virtual:
+            self.engine.epoch_ns = VIRTUAL_EPOCH_NS
+        else:
+            self.engine.epoch_ns = time.time_ns() - time.monotonic_ns()
+            self.engine.cells[0]["now"].load(time.monotonic_ns())
+
+    def _start(self) -> None:
+        """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
+        troubles = []
+        for element in self.elements.values():
+            try:
+                element.initialize()
+            except (ConfigError, OSError) as trouble:
+                troubles.append(f"{element.name} :: {type(element).__name__}: {trouble}")
+        if troubles:
+            self.close()
+            raise MezzoError(*troubles)
+        for task, index in enumerate(self.plan.program.tasks):
+            if self.plan.elements[index].wants_task:
+                self.engine.call(0, "wake", task)
+        for index, linked in enumerate(self.plan.program.instances):
+            if linked.unit.function("init") is not None:
+                self.engine.call(index, "init")
+
+    # -- running
+
+    def run(self, seconds: float | None = None, rounds: int | None = None, until: Callable[[], bool] | None = None) -> str:
+        """Runs until stopped, until nothing will ever happen again, or until a limit; says which: "stopped", "done",
+        "time", "rounds", "until".  Seconds are of the router's clock."""
+        end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
+        left = rounds if rounds is not None else 1 << 62
+        size = 256
+        self.runner = threading.get_ident()
+        try:
+            while True:
+                self._serve()
+                count = min(size, left)
+                begun = time.monotonic_ns()
+                status = self.engine.run(count)
+                spent = time.monotonic_ns() - begun
+                left -= count
+                if status == STOPPED and not self._stop_refused():
+                    return "stopped"
+                if until is not None and until():
+                    return "until"
+                if self.now_ns >= end_ns:
+                    return "time"
+                if left <= 0:
+                    return "rounds"
+                if status == DONE:
+                    if self.requests.empty():
+                        return "done"
+                elif status == WAIT:
+                    self._sleep(end_ns)
+                elif status == BUDGET:
+                    size = min(size * 2, 1 << 30) if spent < SLICE_NS // 2 else max(size // 2, 1) if spent > SLICE_NS else size
+        finally:
+            self.runner = None
+            self._serve()
+
+    def _stop_refused(self) -> bool:
+        """A stop may be answered by a script that goes on; then the loop does too."""
+        self.engine.cells[0]["stop"].load(0)
+        return any(hook() for hook in self.stop_hooks)
+
+    def _sleep(self, end_ns: int) -> None:
+        due = min(self.engine.call(0, "next_due"), end_ns)
+        wait = (due - time.monotonic_ns()) / 1e9
+        # A request of another thread must not wait for a far timer.
+        if wait > 0:
+            time.sleep(min(wait, 0.05))
+            self.engine.call(0, "look")
+
+    def please_stop(self) -> None:
+        """Asks the loop to end after the task that runs now."""
+        self.engine.cells[0]["stop"].load(1)
+
+    @property
+    def now_ns(self) -> int:
+        return int(self.engine.cells[0]["now"].value)
+
+    # -- asking and telling
+
+    def _serve(self) -> None:
+        """Runs what other threads asked for: this is the quiescent point."""
+        while True:
+            try:
+                job, done = self.requests.get_nowait()
+            except queue.Empty:
+                return
+            job()
+            done.set()
+
+    def _at_rest(self, job: Callable[[], Any]) -> Any:
+        """Runs `job` where no packet code runs, and gives its result."""
+        if self.runner is None or self.runner == threading.get_ident():
+            return job()
+        box: list[Any] = []
+
+        def boxed() -> None:
+            try:
+                box.append((True, job()))
+            except Exception as trouble:
+                box.append((False, trouble))
+
+        done = threading.Event()
+        self.requests.put((boxed, done))
+        while not done.wait(0.1):
+            if self.runner is None:
+                self._serve()
+        fine, result = box[0]
+        if not fine:
+            raise result
+        return result
+
+    def read(self, path: str, argument: str = "") -> str:
+        """The text of a read handler, `element.handler` or a global one."""
+        if self.closed:
+            raise HandlerError(520, "the router is closed")
+        return str(self._at_rest(lambda: self.handlers.read(path, argument)))
+
+    def write(self, path: str, text: str = "") -> None:
+        if self.closed:
+            raise HandlerError(520, "the router is closed")
+        self._at_rest(lambda: self.handlers.write(path, text))
+
+    def task_of(self, element: Element) -> int:
+        return self.plan.program.instances[element.index].task if element.index >= 0 else -1
+
+    def wake(self, element: Element, who: str) -> None:
+        """Wakes the element's own task, or those that pull from it ("down") or push to it ("up")."""
+        linked = self.plan.program.instances[element.index]
+        own = (linked.task,) if linked.task >= 0 else ()
+        for task in {"self": own, "down": linked.wake_down, "up": linked.wake_up}[who]:
+            self.engine.call(0, "wake", task)
+
+    def say(self, text: str) -> None:
+        print(text, file=self.output or sys.stderr)
+
+    # -- packets in and out
+
+    def feed(self, name: str, packets: Iterable[Any]) -> int:
+        """Gives packets (bytes-like, or the rows of a uint8 array) to a Feed element; how many it took."""
+        element = self.elements[name]
+        count = 0
+        for data in packets:
+            packet = self.arena.make_from(memoryview(data).cast("B") if not isinstance(data, bytes) else data)
+            if packet is None or not element.cell("ring").push(packet.frame):
+                if packet is not None:
+                    self.arena.free(packet.frame)
+                break
+            count += 1
+        self.wake(element, "self")
+        self.wake(element, "down")
+        return count
+
+    def collect(self, name: str) -> list[bytes]:
+        """Takes the packets out of a Collect element, as bytes."""
+        return self.collect_packets(name, bytes)
+
+    def collect_packets(self, name: str, take: Callable[[Packet], Any]) -> list[Any]:
+        """`take(packet)` of each packet collected; the packet goes home after that."""
+        element, found = self.elements[name], []
+        while (frame := element.cell("ring").pop()) >= 0:
+            found.append(take(Packet(self.arena, frame)))
+            self.arena.free(frame)
+        if element.index >= 0:
+            self.wake(element, "self")
+        return found
+
+    # -- the ledger
+
+    def drops(self) -> dict[tuple[str, str], int]:
+        """(element, reason) -> packets that died there."""
+        found = {}
+        for index, element in enumerate(self.plan.elements):
+            for reason, count in self.engine.drops(index).items():
+                found[element.name, reason] = count
+        for what in ("exhausted", "too_long"):
+            if self.arena.counter(what):
+                found["pool", what.replace("_", " ")] = self.arena.counter(what)
+        return found
+
+    def holders(self) -> dict[str, int]:
+        """Element -> packets it holds in rings and slots."""
+        found: dict[str, int] = {}
+        for index, linked in enumerate(self.plan.program.instances):
+            for state in linked.unit.states:
+                if state.kind in ("ring", "slots"):
+                    held = sum(f >= 0 for f in self.engine.cells[index][state.name].dump())
+                    if held:
+                        found[linked.name] = found.get(linked.name, 0) + held
+        return found
+
+    # -- the end
+
+    def close(self) -> None:
+        """Ends the elements' Python work and sends every packet home; a packet without a holder is a bug of ours."""
+        if self.closed:
+            return
+        self.closed = True
+        for element in self.elements.values():
+            element.cleanup()
+        for index, linked in enumerate(self.plan.program.instances):
+            for state in linked.unit.states:
+                if state.kind in ("ring", "slots"):
+                    self._empty(self.engine.cells[index][state.name], state.kind)
+        lost = list(self.arena.live_frames()) if self.arena.held else []
+        self.engine.close()
+        self.arena.close()
+        assert not lost, f"{len(lost)} packets have no holder: frames {lost[:8]}"
+
+    def _empty(self, cell: Any, kind: str) -> None:
+        if kind == "ring":
+            while (frame := cell.pop()) >= 0:
+                self.arena.free(frame)
+        else:
+            for index in range(len(cell)):
+                if cell.used(index):
+                    self.arena.free(cell.take(index))
+
+    def __enter__(self) -> Router:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,47 @@
+"""Golden files: `golden(name, text)` compares with tests/golden/NAME; `--update-golden` writes it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mezzo.runtime import Router
+from tests.vectors import run_both
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files from what the code does now")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        else:
+            assert file.exists(), f"{file} is missing: run pytest --update-golden and review it"
+            assert text == file.read_text(encoding="utf-8")
+
+    return compare
+
+
+@pytest.fixture
+def vectors() -> Any:
+    """`vectors(text, give, want, …)`: see tests/vectors.py."""
+    return run_both
+
+
+@pytest.fixture(autouse=True)
+def no_router_left() -> Any:
+    """After each test every packet is home: routers are closed, and closing proves it."""
+    yield
+    left = [x for x in Router.alive if not x.closed]
+    for router in left:
+        router.close()
+    assert not left, f"{len(left)} routers were left open"
