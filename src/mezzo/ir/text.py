@@ -58,6 +58,19 @@ def print_function(function: Function, reasons: tuple[str, ...] = ()) -> str:
     return "\n".join([head, *printer.lines])
 
 
+def print_node(node: ops.Node, reasons: tuple[str, ...] = ()) -> str:
+    """One node on one line, valid or not: for messages.  Of a block, its first line."""
+    printer = _Printer(reasons, {})
+    try:
+        if isinstance(node, ops.Expr):
+            return printer.top(node)
+        assert isinstance(node, ops.Stmt)
+        printer.body((node,), "")
+    except (AttributeError, KeyError, TypeError):  # a field holds what cannot be printed
+        return repr(node)
+    return printer.lines[0]
+
+
 def print_program(program: Program) -> str:
     """The linked router: instances with their connections, then each different unit once."""
     units: dict[int, Unit] = {id(x.unit): x.unit for x in program.instances}
