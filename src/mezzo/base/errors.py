@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+LONGEST_LINE = 160
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -70,10 +72,21 @@ def _render_place(message: str, span: Span | None) -> Iterable[str]:
         return [head]
     number = str(span.line)
     gutter = " " * len(number)
+    text, column = _clip(span.text, span.column)
     # Tabs in the source must push the caret as far as they push the text.
-    before = "".join("\t" if c == "\t" else " " for c in span.text[: span.column - 1])
-    caret = "^" * max(1, min(span.width, len(span.text) - span.column + 1))
-    return [head, f"{number} | {span.text}", f"{gutter} | {before}{caret}"]
+    before = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+    caret = "^" * max(1, min(span.width, len(text) - column + 1))
+    return [head, f"{number} | {text}", f"{gutter} | {before}{caret}"]
+
+
+def _clip(text: str, column: int) -> tuple[str, int]:
+    """The part of a long line around the column: generated sources have lines of megabytes."""
+    if len(text) <= LONGEST_LINE:
+        return text, column
+    begin = max(0, min(column - 1 - LONGEST_LINE // 2, len(text) - LONGEST_LINE))
+    end = begin + LONGEST_LINE
+    head, tail = "... " if begin else "", " ..." if end < len(text) else ""
+    return head + text[begin:end] + tail, column - begin + len(head)
 
 
 class MezzoError(Exception):

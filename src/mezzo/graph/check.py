@@ -140,7 +140,7 @@ def _has_port(
         f"`{name}` has no {side} {port}: {instance.cls} takes {allowed}",
         connection.span,
         [Note(f"`{name}` is declared here", instance.span)],
-        f"{side}s are counted from 0",
+        "" if count == 0 else f"its {side} is {side} 0" if count == 1 else f"its {side}s are 0 to {count - 1}",
     )
     return False
 

@@ -20,10 +20,8 @@ def find_loops(
     loops: list[tuple[str, ...]] = []
     for kind in ("push", "pull"):
         edges, leaves = _calls(table, kind, input_kinds, output_kinds)
-        for part in strong_parts(edges):
+        for part in _loops_of(edges):
             inside = set(part)
-            if len(part) == 1 and part[0] not in edges[part[0]]:
-                continue
             names = _names_on_round(table, edges, min(part))
             way_out = any(leaves[n] or any(target not in inside for target in edges[n]) for n in part)
             if way_out:
@@ -31,6 +29,24 @@ def find_loops(
             else:
                 _report(graph, names, kind, reporter)
     return tuple(loops)
+
+
+def _loops_of(edges: list[list[int]]) -> list[list[int]]:
+    """The strongly connected parts with a loop.  Most graphs have none, so dead ends are peeled off first."""
+    callers: list[list[int]] = [[] for _ in edges]
+    left = [len(targets) for targets in edges]
+    for number, targets in enumerate(edges):
+        for target in targets:
+            callers[target].append(number)
+    ends = [number for number, count in enumerate(left) if count == 0]
+    for end in ends:
+        for caller in callers[end]:
+            left[caller] -= 1
+            if left[caller] == 0:
+                ends.append(caller)
+    if len(ends) == len(edges):
+        return []
+    return [part for part in strong_parts(edges) if len(part) > 1 or part[0] in edges[part[0]]]
 
 
 def _calls(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError, Reporter
-from mezzo.frontends.click.expand import expand
+from mezzo.frontends.click.expand import expand_unit
 from mezzo.frontends.click.flat import Flat, FlatConnection, FlatElement
 from mezzo.frontends.click.library import Libraries
 from mezzo.frontends.click.parser import MAX_ERRORS, parse_text
@@ -47,7 +47,7 @@ def parse_click(
         reporter.raise_if_errors()
         unit = resolve_file(block, reporter, libraries, is_element_class, class_names)
         reporter.raise_if_errors()
-        elements, connections = expand(unit, variables or {}, reporter)
+        elements, connections = expand_unit(unit, variables or {}, reporter)
         reporter.raise_if_errors()
     except MezzoError as error:
         raise MezzoError(*_tidy([*error.diagnostics, *reporter.warnings])) from None
@@ -55,8 +55,12 @@ def parse_click(
 
 
 def _tidy(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Each once (a compound is expanded many times), and no more than one can read."""
+    """Each once (a compound is expanded many times), in the order of the text, and no more than one can read."""
     unique = list(dict.fromkeys(diagnostics))
+    spans = [d.span for d in unique if d.span is not None]
+    if len({span.file for span in spans}) == 1:
+        last = max((span.line, span.column) for span in spans)
+        unique.sort(key=lambda d: (d.span.line, d.span.column) if d.span is not None else last)
     if len(unique) > MAX_ERRORS:
         unique[MAX_ERRORS:] = [Diagnostic(f"{len(unique) - MAX_ERRORS} more errors are not shown")]
     return unique

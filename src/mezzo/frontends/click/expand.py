@@ -1,4 +1,4 @@
-"""Units become a flat configuration: compounds are put in place, variables replaced, tunnels taken away (`expand`).
+"""Units become a flat configuration (`expand_unit`): compounds put in place, variables replaced, tunnels gone.
 
 Elements come out in Click's order: the members of a compound behind everything that was there when it was expanded.
 A member of compound `c` is named `c/member`.  Of several overloads the first wins whose parameters and port numbers
@@ -27,7 +27,7 @@ MAX_NESTING = 128
 Port = tuple[int, int]
 
 
-def expand(
+def expand_unit(
     unit: Unit, variables: Mapping[str, str], reporter: Reporter
 ) -> tuple[tuple[FlatElement, ...], tuple[FlatConnection, ...]]:
     """The elements and connections of a file's unit; `variables` override its own definitions."""

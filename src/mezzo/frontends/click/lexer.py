@@ -116,9 +116,10 @@ class Lexer:
 
     def _read(self) -> Token:
         pos = _SKIP.match(self._text, self._pos).end()  # type: ignore[union-attr]
-        while self._text.startswith("#", pos) and (pos == 0 or self._text[pos - 1] in "\r\n"):
-            pos = _SKIP.match(self._text, self._directive(pos)).end()  # type: ignore[union-attr]
         m = _TOKEN.match(self._text, pos)
+        while m is None and self._text.startswith("#", pos) and (pos == 0 or self._text[pos - 1] in "\r\n"):
+            pos = _SKIP.match(self._text, self._directive(pos)).end()  # type: ignore[union-attr]
+            m = _TOKEN.match(self._text, pos)
         if m is None:
             return self._no_token(pos)
         self._pos = m.end()

@@ -380,6 +380,15 @@ class _Resolver:
     # Arrows
 
     def _join(self, left: list[End], right: list[End], arrow: Arrow) -> None:
+        if len(left) == len(right) == 1 and _at_most_one_port(left[0], right[0]):
+            src_port = left[0].outputs[0] if left[0].outputs else 0
+            dst_port = right[0].inputs[0] if right[0].inputs else 0
+            link = Link(left[0].member, src_port, right[0].member, dst_port, self._source, arrow.offset)
+            self._unit.link(link)
+        else:
+            self._join_many(left, right, arrow)
+
+    def _join_many(self, left: list[End], right: list[End], arrow: Arrow) -> None:
         froms = _Side([(end.member, end.outputs, end.open_outputs) for end in left])
         tos = _Side([(end.member, end.inputs, end.open_inputs) for end in right])
         if arrow.many:
@@ -402,6 +411,11 @@ class _Resolver:
         targets *= longest if len(targets) == 1 else 1
         for (src, src_port), (dst, dst_port) in zip(sources, targets, strict=True):
             self._unit.link(Link(src, src_port, dst, dst_port, self._source, arrow.offset))
+
+
+def _at_most_one_port(left: End, right: End) -> bool:
+    is_open = left.open_outputs or right.open_inputs
+    return not is_open and len(left.outputs) < 2 and len(right.inputs) < 2
 
 
 class _Side:

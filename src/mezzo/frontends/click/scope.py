@@ -1,7 +1,7 @@
 """What names mean: a tree becomes units whose members know their classes and whose links know their ports.
 
 A `Unit` is the inside of the file or of one compound body.  Its members are elements, and the ends of tunnels: a
-tunnel carries connections through `input` and `output` of a group or compound, and is gone when `expand` is done.
+tunnel carries connections through `input` and `output` of a group or compound, and is gone when all is expanded.
 
 Element names belong to their unit; a group shares the unit around it.  Classes are scoped by the text: a definition
 holds from its end to the end of the block around it, and a class may hide one of the same name, which its own body

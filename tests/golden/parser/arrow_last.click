@@ -1,0 +1,2 @@
+Idle -> ;
+Idle -> Discard;

@@ -1,0 +1,2 @@
+elementclass X { input -> Null -> output;
+Idle -> X -> Discard;

@@ -1,0 +1,2 @@
+elementclass Mine { }
+Queue :: Null; Mine :: Null; x :: Null; elementclass x { }

@@ -1,0 +1,4 @@
+{ } :: Null;
+y :: { ... };
+elementclass Q { || ... || };
+elementclass { };

@@ -1,0 +1,3 @@
+x :: { output -> input; input [1] -> Discard };
+elementclass Unheard { || ... };
+{ || ... };

@@ -1,0 +1,2 @@
+q :: Queue;
+Idle -> q(5) -> Discard;

@@ -1,0 +1,4 @@
+define($a $b);
+define($b $c);
+define($c $a);
+Null($a);

@@ -1,0 +1,2 @@
+h :: { define($x 1) define($x 2) };
+k :: { $x | define($x 1) };

@@ -1,0 +1,4 @@
+#pragma once
+x :: Null;
+#line 30 "gen.h"
+x :: Null;

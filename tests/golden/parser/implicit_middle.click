@@ -1,0 +1,1 @@
+x :: Idle -> ( -> Null -> [0] -> Null -> ) -> Discard;

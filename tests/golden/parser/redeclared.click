@@ -1,0 +1,3 @@
+q :: Queue(64);
+Idle -> q;
+	q :: Queue(200);

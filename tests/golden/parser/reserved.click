@@ -1,0 +1,3 @@
+provide(x);
+provide :: Null;
+x :: define;

@@ -1,0 +1,2 @@
+a/b :: Null;
+a :: { b :: Null };

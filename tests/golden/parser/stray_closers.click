@@ -1,0 +1,3 @@
+a :: Null };
+b :: Null );
+c :: Null ||

@@ -1,0 +1,5 @@
+que :: Queue;
+Idle -> qeu -> Discrad;
+later -> Discard;
+later :: Null;
+Idle -> input;
