@@ -15,7 +15,7 @@ from mezzo.elements.element import Element
 
 _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
 _ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
-_NOT_ELEMENTS = {"__init__", "args", "confparse", "element", "library", "scheduler", "store", "units"}
+_NOT_ELEMENTS = {"__init__", "args", "confparse", "decision", "element", "library", "scheduler", "store", "units"}
 
 _registered: dict[str, type[Element]] = {}
 
@@ -29,7 +29,7 @@ def _files() -> dict[str, tuple[str, str]]:
             continue
         text = path.read_text()
         starts = [(m.start(), m[1]) for m in _CLASS.finditer(text) if not m[1].startswith("_")]
-        for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=True):
+        for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=False):
             found[name] = (path.stem, name)
             for group in _ALIASES.findall(text[start:end]):
                 for alias in re.findall(r"[\"'](\w+)[\"']", group):
