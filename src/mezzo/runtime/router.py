@@ -54,13 +54,17 @@ class Router:
         self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
         self.runner: int | None = None
         self.closed = False
-        Router.alive.add(self)
         self.output: Any = None  # where `say` writes; None: stderr
         self.arena = Arena(frames, frame_size)
         saw = self._tracer(trace) if trace is not None else None
-        self.engine = load_target(target).build(
-            plan.program, self.arena, [e.all_cells() for e in plan.elements], self._hosts(), seed=seed, virtual=virtual, trace=saw, cache=cache
-        )
+        cells = [e.all_cells() for e in plan.elements]
+        try:
+            build = load_target(target).build
+            self.engine = build(plan.program, self.arena, cells, self._hosts(), seed=seed, virtual=virtual, trace=saw, cache=cache)
+        except BaseException:
+            self.arena.close()
+            raise
+        Router.alive.add(self)
         for index, element in enumerate(plan.elements):
             element.bind(self.engine, index)
             element.router = self
