@@ -13,12 +13,13 @@ what they call.  State is declared by annotation and is the same object to both 
             self.count += 1
             return 0
 
-The life of an instance: `__init__(name)`, `setup(words, env)` (arguments, then `configure`), code is built, `bind(engine)`,
+The life of an instance: `__init__`, `setup(words, env)` (arguments, then `configure`), code is built, `bind(engine)`,
 `initialize()`, packets flow, `cleanup()`.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +27,12 @@ from typing import Any
 
 from mezzo.elements.args import Arg, Env, read_arguments
 from mezzo.elements.store import make_cell
+from mezzo.elements.wiring import PortOf, Wired, config_text
 from mezzo.ir.module import ROLES, State
 from mezzo.ir.types import BOOL, U32, VOID, Type
+
+
+_serial = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class ConfigError(ValueError):
     """What is wrong with an element's configuration."""
 
 
-class Element:
+class Element(Wired):
     """The base of all elements; see the module's text."""
 
     ports = "1/1"
@@ -164,9 +169,13 @@ class Element:
                     cls.state_specs[name] = StateSpec("scalar", value.live)
         cls.handler_table = _handlers_of(cls)
 
-    def __init__(self, name: str, ninputs: int = 0, noutputs: int = 0) -> None:
-        self.name = name
-        self.ninputs, self.noutputs = ninputs, noutputs
+    def __init__(self, *args: Any, name: str = "", **keywords: Any) -> None:
+        """`Class(1000, LIMIT=5, name="q")`: the arguments are the configuration, as in the Click language."""
+        self.name, self.config = name, config_text(args, keywords)
+        self.serial = next(_serial)
+        self.wires_out: list[tuple[int, Element, int]] = []
+        self.wires_in: list[tuple[int, Element, int]] = []
+        self.ninputs, self.noutputs = 0, 0
         self.input_kinds: tuple[str, ...] = ()  # "push" or "pull", set before configure
         self.output_kinds: tuple[str, ...] = ()
         self.args: dict[str, Any] = {}
@@ -177,14 +186,26 @@ class Element:
         self.index = -1
         self.router: Any = None
         self.troubles: list[str] = []
+        self.warnings: list[str] = []
+
+    # -- graphs in Python
+
+    def entry(self) -> tuple[Element, int]:
+        return self, 0
+
+    def exit(self) -> tuple[Element, int]:
+        return self, 0
+
+    def __getitem__(self, port: int | tuple[int, int]) -> PortOf:
+        return PortOf(self, port)
 
     # -- configuration time
 
     def setup(self, words: list[str], env: Env) -> list[str]:
         """Reads the arguments and configures; returns what is wrong, nothing when all is well."""
-        self.words, self.env, self.troubles = list(words), env, []
+        self.words, self.env, self.troubles, self.warnings = list(words), env.within(self.name), [], []
         declared = list(self.arguments.values())
-        values = read_arguments(declared, words, env, self.troubles.append)
+        values = read_arguments(declared, words, self.env, self.troubles.append)
         for arg in declared:
             value = values.get(arg.name)
             if arg.live is None:
@@ -204,6 +225,10 @@ class Element:
     def error(self, message: str) -> None:
         """Adds one trouble and goes on."""
         self.troubles.append(message)
+
+    def warn(self, message: str) -> None:
+        """Says that something is odd, and goes on."""
+        self.warnings.append(message)
 
     def generate(self, builder: Any) -> None:
         """An element may build packet functions from its configuration: `builder` is an ir.builder.UnitBuilder."""

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mezzo.base import Diagnostic, Reporter
+from mezzo.base import Diagnostic, MezzoError, Reporter
 from mezzo.elements import confparse, library
 from mezzo.elements.args import Env
 from mezzo.elements.element import Element
 from mezzo.elements.scheduler import Scheduler
+from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
 from mezzo.frontends.python import translate
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
@@ -69,11 +71,12 @@ def configure_graph(
     """Checks a graph and configures its elements: all that `mezzo check` needs."""
     reporter = Reporter()
     # Port counts and push or pull are facts of the classes, so mistakes show before any element is configured.
-    resolved = check(graph, spec_of, reporter, library.names_of_files())
+    ask = partial(class_of, made or {})
+    resolved = check(graph, ask, reporter, library.names_of_files())
     reporter.raise_if_errors()
     if resolved.loops:
         # A loop with a way out is sound for sound packets; a guard ends the others instead of the stack.
-        resolved = check(guard_loops(resolved), spec_of, reporter)
+        resolved = check(guard_loops(resolved), ask, reporter)
         reporter.raise_if_errors()
         graph = resolved.graph
     elements = instantiate(resolved, made or {})
@@ -92,6 +95,25 @@ def spec_of(instance: Instance) -> type[Element]:
     if found is None:
         raise LookupError(instance.cls)
     return found
+
+
+def class_of(made: Mapping[str, Element], instance: Instance) -> type[Element]:
+    """The class of an instance that may exist already."""
+    return type(made[instance.name]) if instance.name in made else spec_of(instance)
+
+
+def graph_of(start: Wired) -> tuple[Graph, dict[str, Element]]:
+    """The graph that an element wired in Python belongs to, and its elements by name."""
+    elements = reachable(start.entry()[0])
+    made: dict[str, Element] = {}
+    for number, element in enumerate(elements, 1):
+        element.name = element.name or f"{type(element).__name__}@{number}"
+        if element.name in made:
+            raise MezzoError(f"two elements are called `{element.name}`; give one another name=")
+        made[element.name] = element
+    instances = {n: Instance(n, type(e).__name__, e.config) for n, e in made.items()}
+    wires = [Connection(e.name, out, to.name, into) for e in elements for out, to, into in e.wires_out]
+    return Graph(instances, tuple(wires)), made
 
 
 def guard_loops(resolved: Resolved) -> Graph:
@@ -142,7 +164,7 @@ def instantiate(resolved: Resolved, made: Mapping[str, Element]) -> list[Element
     """An element per instance, in the order of the graph, its ports known."""
     elements = []
     for name, instance in resolved.graph.instances.items():
-        element = made[name] if name in made else spec_of(instance)(name)
+        element = made[name] if name in made else spec_of(instance)(name=name)
         element.ninputs, element.noutputs = resolved.ninputs[name], resolved.noutputs[name]
         element.input_kinds, element.output_kinds = resolved.input_kinds[name], resolved.output_kinds[name]
         elements.append(element)
@@ -189,7 +211,7 @@ def prepare(unit: Unit) -> Unit:
 
 
 _NOT_CODE = {
-    "name", "words", "env", "cells", "engine", "router", "index", "troubles", "warnings", "args", "input_kinds", "output_kinds"
+    "name", "config", "serial", "wires_in", "wires_out", "words", "env", "cells", "engine", "router", "index", "troubles", "warnings", "args", "input_kinds", "output_kinds"
 }  # fmt: skip
 
 
@@ -209,7 +231,7 @@ def unit_key(element: Element) -> Any:
 
 
 def make_scheduler(virtual: bool, tasks: int, timers: int) -> tuple[Element, Linked]:
-    scheduler = Scheduler("scheduler")
+    scheduler = Scheduler(name="scheduler")
     # Powers of two, so that routers of like size share the scheduler's code.
     places = max(2, 1 << (tasks + timers).bit_length())
     troubles = scheduler.setup([f"VIRTUAL {str(virtual).lower()}", f"NTASKS {tasks}", f"PLACES {places}"], Env())

@@ -13,6 +13,7 @@ from mezzo import __version__
 from mezzo.base import MezzoError
 from mezzo.elements.element import Element, Handler
 from mezzo.frontends.click import unparse
+from mezzo.graph import Graph
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
@@ -86,6 +87,11 @@ class Handlers:
         for name, h in sorted(self.table(element).items()):
             lines.append(f"{name}\t{'r' if h.read else ''}{'w' if h.write else ''}{h.flags}")
         return "\n".join(lines) + "\n"
+
+
+def flat_text(graph: Graph) -> str:
+    """A graph in the Click language."""
+    return unparse(graph.instances, graph.connections, graph.requirements)
 
 
 def _near(name: str, names: list[str]) -> list[str]:
@@ -166,7 +172,7 @@ GLOBAL = {
     "version": _read("version", lambda r: __version__, "mezzo's version"),
     "driver": _read("driver", lambda r: "userlevel", "Click's word for where the router runs"),
     "config": _read("config", lambda r: r.text, "the configuration as given"),
-    "flatconfig": _read("flatconfig", lambda r: unparse(r.graph), "the configuration without compounds"),
+    "flatconfig": _read("flatconfig", lambda r: flat_text(r.plan.graph), "the configuration without compounds"),
     "list": _read("list", lambda r: f"{len(r.elements)}\n" + _lines(list(r.elements)), "the elements' names"),
     "classes": _read("classes", lambda r: _classes(), "all element classes"),
     "requirements": _read("requirements", lambda r: _lines(list(r.graph.requirements)), "what the configuration requires"),

@@ -20,7 +20,8 @@ from mezzo.base import MezzoError
 from mezzo.elements.element import ConfigError, Element
 from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
 from mezzo.packet.arena import Arena, Packet
-from mezzo.pipeline import Plan, compile_graph, compile_text
+from mezzo.elements.wiring import Wired
+from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.runtime.handlers import HandlerError, Handlers
 from mezzo.targets import load_target
 
@@ -86,6 +87,12 @@ class Router:
         """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it."""
         plan = compile_text(text, file, variables, library_path, virtual)
         return cls(plan, virtual=virtual, text=text, **options)
+
+    @classmethod
+    def from_elements(cls, start: Wired, virtual: bool = False, **options: Any) -> Router:
+        """Builds the graph that `start` belongs to: `Router.from_elements(src >> Counter() >> Discard())`."""
+        graph, made = graph_of(start)
+        return cls.from_graph(graph, made, virtual, **options)
 
     @classmethod
     def from_graph(cls, graph: Any, made: Mapping[str, Element] | None = None, virtual: bool = False, **options: Any) -> Router:

@@ -123,7 +123,7 @@ def fold_bin(op: str, a: int, b: int) -> int:
         return a << b if 0 <= b < 256 else 0
     if op == "shr":
         return a >> b if 0 <= b < 256 else (-1 if a < 0 else 0)
-    return _BIN[op](a, b)
+    return int(_BIN[op](a, b))
 
 
 def binary(op: str, type_: Type, a: ops.Expr, b: ops.Expr) -> ops.Expr:

@@ -1,0 +1,43 @@
+"""Graphs written in Python with `>>`."""
+
+from __future__ import annotations
+
+import pytest
+
+from mezzo.base import MezzoError
+from mezzo.elements.loopguard import LoopGuard
+from mezzo.elements.memory import Collect, Feed
+from mezzo.pipeline import graph_of
+from mezzo.runtime import Router
+from mezzo.runtime.handlers import flat_text
+
+
+def test_a_chain_runs():
+    with Router.from_elements(Feed(name="a") >> LoopGuard() >> Collect(CAPACITY=2, name="b"), virtual=True) as router:
+        router.feed("a", [b"1", b"2", b"3"])
+        assert router.run() == "done"
+        assert router.collect("b") == [b"1", b"2"]
+        assert router.drops() == {("b", "collector full"): 1}
+
+
+def test_ports_and_names():
+    guard = LoopGuard(name="g")
+    chain = Feed(name="x") >> guard[0, 1] >> Collect(name="y")
+    guard[2] >> Collect(name="z")[3]
+    graph, _ = graph_of(chain)
+    assert sorted(str(c) for c in graph.connections) == ["g [1] -> [0] y", "g [2] -> [3] z", "x [0] -> [0] g"]
+
+
+def test_arguments_become_configuration():
+    graph, _ = graph_of(Feed(capacity=7) >> Collect())
+    assert "Feed(CAPACITY 7)" in flat_text(graph)
+
+
+def test_two_of_one_name_are_refused():
+    with pytest.raises(MezzoError, match="two elements are called `a`"):
+        graph_of(Feed(name="a") >> Collect(name="a"))
+
+
+def test_only_elements_are_joined():
+    with pytest.raises(TypeError, match="joins elements"):
+        Feed() >> 3
