@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from mezzo.ir.ops import Node
 from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
+from mezzo.ir.ops import Node
 from mezzo.ir.types import Type
 from mezzo.targets.native.layout import field_names
 

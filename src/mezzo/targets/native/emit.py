@@ -20,15 +20,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mezzo.ir import ops
-from mezzo.ir.module import ROLES, Function, Linked, Program, Unit
+from mezzo.ir.module import Function, Linked, Program, Unit
 from mezzo.ir.ops import KILL
+from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native.frame import GONE, Frame, Site
 from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, walk
-from mezzo.targets.native.library import DECLARES, PIECES, constants, fill, table_text
+from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
-from mezzo.targets.native.text import Text, ll, metadata
+from mezzo.targets.native.tables import table_text
+from mezzo.targets.native.text import Text, fill, ll, metadata
 
 FUSE = 3000  # lines
 SMALL = 60  # lines: never fenced
@@ -36,7 +38,8 @@ SMALL = 60  # lines: never fenced
 # Statements and expressions that depend on where the instance stands.
 PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
 JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
-_NAME = re.compile(r"@((?:push|pull|ready)\d+|[ui]\d+_\w+|wake|timer_set|timer_clear|run_task|fire_timer|trace|now)\(")
+_FIXED = "wake|timer_set|timer_clear|run_task|fire_timer|trace|now"
+_NAME = re.compile(rf"@((?:push|pull|ready)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
 
 
 def shared_functions(unit: Unit) -> frozenset[str]:
@@ -58,8 +61,8 @@ class Emitter:
     def __init__(self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool) -> None:
         self.program, self.keys, self.layout, self.arena, self.trace = program, keys, layout, arena, trace
         self.needs: set[object] = {"kill"}
-        self.shared = {key: shared_functions(x.unit) for key, x in dict(zip(keys, program.instances, strict=True)).items()}
         self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        self.shared = {key: shared_functions(program.instances[i].unit) for key, i in self.first.items()}
         self.functions: dict[str, str] = {}
 
     def symbol(self, instance: int, function: str) -> str:
@@ -103,7 +106,7 @@ class Emitter:
     def _define(self, name: str) -> str:
         if match := re.fullmatch(r"(push|pull|ready)(\d+)", name):
             return getattr(self, f"_{match[1]}_joint")(int(match[2]))  # type: ignore[no-any-return]
-        if match := re.fullmatch(r"([ui])(\d+)_(\w+)", name):
+        if match := re.fullmatch(r"([ui])(\d+)_([\w.]+)", name):
             instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
             return self._function(instance, match[3], name, match[1] == "u")
         return getattr(self, f"_{name}")()  # type: ignore[no-any-return]
@@ -141,7 +144,7 @@ class Emitter:
     def _joint(self, kind: str, instance: int, params: str) -> tuple[Text, Frame]:
         """A frame for the instance's side of a joint."""
         head = f"define internal fastcc {JOINT[kind]} @{kind}{instance}(ptr %c, ptr %a{params})"
-        frame = Frame(self.site(instance, False), Function(kind, (), ops.BOOL, ()), head, owned=False)
+        frame = Frame(self.site(instance, False), Function(kind, (), BOOL, ()), head, owned=False)
         block = self.block(frame.t, instance)
         frame.t.op(f"getelementptr inbounds i8, ptr {block}, i64 0")
         frame.t.lines[-1] = f"  %s = getelementptr inbounds i8, ptr {block}, i64 0"
@@ -169,8 +172,9 @@ class Emitter:
         t.do("%rp = extractvalue { i32, i32 } %r, 0")
         t.do("%rr = extractvalue { i32, i32 } %r, 1")
         ways = [(i, to) for i, to in enumerate(linked.outputs) if i >= first and to is not None]
-        cases = [f"i32 {i}, label %way{i}" for i, _ in ways]
-        t.do(f"switch i32 %rp, label %lost [{' '.join([*cases, f'i32 {KILL}, label %killed', f'i32 {GONE}, label %sent'])}]")
+        cases = [f"i32 {KILL}, label %killed", f"i32 {GONE}, label %sent"]
+        cases += [f"i32 {i}, label %way{i}" for i, _ in ways]
+        t.do(f"switch i32 %rp, label %lost [{' '.join(cases)}]")
         for i, (instance, port) in ways:
             t.at(f"way{i}")
             t.do(f"call fastcc void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
@@ -192,9 +196,10 @@ class Emitter:
         t, frame = self._joint("pull", i, ", i32 %port")
         linked = self.program.instances[i]
         if not linked.unit.function("process"):
-            if linked.unit.function("pull"):
-                t.do(f"%r = call fastcc i32 @{self.symbol(i, 'pull')}(ptr %c, ptr %s, ptr %a, i32 %port)")
-            t.do("ret i32 " + ("%r" if linked.unit.function("pull") else "-1"))
+            assert linked.unit.function("pull"), f"{linked.name} cannot be pulled from"
+            t.do(f"%p = call fastcc i32 @{self.symbol(i, 'pull')}(ptr %c, ptr %s, ptr %a, i32 %port)")
+            self._trace_out(t, i)
+            t.do("ret i32 %p")
             return t.finish()
         got = pull_from(frame, 0)
         t.do(f"%p = add i32 {got}, 0")
@@ -202,12 +207,11 @@ class Emitter:
         t.at("none")
         t.do("ret i32 -1")
         t.at("some")
-        if self.trace:
-            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 0, i32 %p)")
         t.do(f"%r = call fastcc {{ i32, i32 }} @{self.symbol(i, 'process')}(ptr %c, ptr %s, ptr %a, i32 %p)")
         t.do("%first = extractvalue { i32, i32 } %r, 0")
         t.branch(t.op("icmp eq i32 %first, 0"), "out", "other")
         t.at("out")
+        self._trace_out(t, i)
         t.do("ret i32 %p")
         t.at("other")
         self._dispatch(frame, linked, 1)
@@ -215,6 +219,10 @@ class Emitter:
             t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task})")
         t.do("ret i32 -1")
         return t.finish()
+
+    def _trace_out(self, t: Text, i: int) -> None:
+        if self.trace:
+            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 %port, i32 %p)")
 
     def _ready_joint(self, i: int) -> str:
         t, _ = self._joint("ready", i, "")
@@ -307,7 +315,7 @@ class Emitter:
         return t.finish()
 
     def _door_function(self, t: Text, target: str) -> None:
-        match = re.fullmatch(r"([ui])(\d+)_(\w+)", target)
+        match = re.fullmatch(r"([ui])(\d+)_([\w.]+)", target)
         assert match is not None
         instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
         function = self.program.instances[instance].unit.function(match[3])
@@ -379,7 +387,3 @@ def now_offset(program: Program, layout: Layout) -> int:
     """Where the clock is: the scheduler's scalar `now`, or a word of the runtime where it has none."""
     states = layout.units[0].states if layout.units else {}
     return layout.offsets[0] + states["now"] if "now" in states else RUNTIME["now"]
-
-
-def roles_of(unit: Unit) -> tuple[str, ...]:
-    return tuple(f.name for f in unit.functions if f.name in ROLES)

@@ -11,7 +11,7 @@ from mezzo.ir.types import BOOL, Type
 from mezzo.packet.arena import META
 from mezzo.targets.native.frame import Frame
 from mezzo.targets.native.layout import LPM_BITS, RUNTIME, is_inline, table_shape
-from mezzo.targets.native.library import table_id
+from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import ll, ll_mem
 
 CMP = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
@@ -127,10 +127,8 @@ def _meta(f: Frame, e: ops.Meta) -> str:
         return f.meta(meta, e.field)
     mark = e.field.removeprefix("has_")
     raw = f.meta(meta, mark)
-    is_set = t.op(f"icmp ne i16 {raw}, -1")
     if e.field.startswith("has_"):
-        return is_set
-    f.check(is_set)
+        return t.op(f"icmp ne i16 {raw}, -1")
     data = t.widen(f.meta(meta, "data"), "i32", "i64")
     return t.op(f"sub nsw i64 {t.widen(raw, 'i16', 'i64')}, {data}")
 
@@ -184,8 +182,8 @@ def _table_get(f: Frame, e: ops.TableGet) -> str:
     key, default = value(f, e.key), f.as_mem(state.type, value(f, e.default))
     shape, mem = table_shape(state), ll_mem(state.type)
     f.site.needs.add(shape)
-    call = f"call fastcc {mem} @tget_{table_id(shape)}(ptr {f.descriptor(e.state)}, {ll(shape.key)} {key}, {mem} {default})"
-    return f.t.widen(f.t.op(call), mem, ll(state.type))
+    args = f"ptr {f.descriptor(e.state)}, {ll(shape.key)} {key}, {mem} {default}"
+    return f.t.widen(f.t.op(f"call fastcc {mem} @tget_{table_id(shape)}({args})"), mem, ll(state.type))
 
 
 def _table_has(f: Frame, e: ops.TableHas) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from mezzo.ir import ops
-from mezzo.ir.ops import Body, Const, Expr
+from mezzo.ir.ops import KILL, Body, Const, Expr
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
 from mezzo.targets.native.frame import GONE, Frame
 from mezzo.targets.native.layout import table_shape
-from mezzo.targets.native.library import table_id
 from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
+from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import TAGS, ll, ll_mem
 
 # role -> how it leaves when it faults, and at the end of its body.
@@ -247,11 +247,11 @@ def _kill(f: Frame, s: ops.Kill) -> None:
         f.count(s.reason)
 
 
-def _switch(f: Frame, port: Expr, ways: int, way: Callable[[int], None], other: Callable[[], None]) -> None:
-    """Runs `way(i)` for i = port, `other()` for one outside."""
+def _switch(f: Frame, port: Expr, ways: int, way: Callable[[int], None], other: Callable[[str], None]) -> None:
+    """Runs `way(i)` for i = port, `other(port)` for one outside."""
     t = f.t
     if isinstance(port, Const):
-        way(port.value) if port.value < ways else other()
+        way(port.value) if port.value < ways else other(str(port.value))
         return
     v = value(f, port)
     labels, rest, done = [t.label("way") for _ in range(ways)], t.label("rest"), t.label("done")
@@ -262,7 +262,7 @@ def _switch(f: Frame, port: Expr, ways: int, way: Callable[[int], None], other: 
         way(i)
         t.jump(done)
     t.at(rest)
-    other()
+    other(v)
     t.jump(done)
     t.at(done)
 
@@ -271,16 +271,24 @@ def _emit(f: Frame, s: ops.Emit) -> None:
     assert f.site.linked is not None
     outputs = f.site.linked.outputs
 
-    def lost() -> None:
+    def lost(port: str) -> None:
         frame = value(f, s.packet)
         f.consumed(s.packet)
         f.kill(frame)
+        if s.reason >= 0:
+            f.count(s.reason)
+            return
+        other, done = f.t.label("other"), f.t.label("done")
+        f.t.branch(f.t.op(f"icmp eq i32 {port}, {KILL}"), done, other)  # told to die: no drop
+        f.t.at(other)
         f.count(s.reason)
+        f.t.jump(done)
+        f.t.at(done)
 
     def push(i: int) -> None:
         to = outputs[i]
         if to is None:
-            lost()
+            lost(str(i))
             return
         frame = value(f, s.packet)
         f.consumed(s.packet)
@@ -301,16 +309,10 @@ def pull_from(f: Frame, i: int) -> str:
 
 def _pull(f: Frame, s: ops.Pull) -> None:
     assert f.site.linked is not None
-    t = f.t
-
-    def pull(i: int) -> None:
-        frame = pull_from(f, i)
-        f.bind(s.name, frame)
-        if f.site.trace and frame != "-1":
-            number = t.load("i32", "%s", f.site.layout.number)
-            t.do(f"call fastcc void @trace(ptr %c, i32 {number}, i32 {i}, i32 {frame})")
-
-    _switch(f, s.port, len(f.site.linked.inputs), pull, lambda: f.bind(s.name, "-1"))
+    _switch(
+        f, s.port, len(f.site.linked.inputs),
+        lambda i: f.bind(s.name, pull_from(f, i)), lambda v: f.bind(s.name, "-1"),
+    )
 
 
 # -- state

@@ -230,9 +230,8 @@ class Poptrie:
     def _vectors(self, cells: U32s, child: Ints, below: int) -> Any:
         """Node rows from their cells; ways that lead to a child take the leaf before them, which costs nothing."""
         count = len(cells)
-        inner = np.zeros(count * 64, bool)
-        inner[child] = True
-        inner = inner.reshape(count, 64)
+        inner = np.zeros((count, 64), bool)
+        inner.reshape(-1)[child] = True
         source = np.maximum.accumulate(np.where(inner, 0, np.arange(64)), axis=1)
         cells = np.take_along_axis(cells, source, axis=1)
         starts = np.ones((count, 64), bool)
@@ -240,7 +239,8 @@ class Poptrie:
         nodes = np.zeros(count, NODE)
         nodes["children"] = np.packbits(inner, axis=1, bitorder="little").view(np.uint64)[:, 0]
         nodes["leaves"] = np.packbits(starts, axis=1, bitorder="little").view(np.uint64)[:, 0]
-        for field, mask, base in (("first_child", inner, below), ("first_leaf", starts, self._leaves.add(cells[starts]))):
+        leaf = self._leaves.add(cells[starts])
+        for field, mask, base in (("first_child", inner, below), ("first_leaf", starts, leaf)):
             each = mask.sum(axis=1)
             nodes[field] = base + np.cumsum(each) - each
         return nodes

@@ -73,9 +73,9 @@ class Engine:
         if declared is None:
             raise KeyError(f"{self.program.instances[instance].name} has no function {function}")
         result = self._enter(self.code.emitter.symbol(instance, function), instance, args)
-        if declared.ret.name == "void":
-            return None
-        return -1 if declared.ret is PACKET and result == NONE else declared.ret.wrap(result) if declared.ret.bits else result
+        if declared.ret is PACKET:
+            return -1 if result == NONE else result
+        return declared.ret.wrap(result) if declared.ret.bits else None
 
     def push(self, instance: int, port: int, frame: int) -> None:
         """Delivers a packet to input `port`; it is consumed."""
@@ -111,7 +111,7 @@ class Engine:
             words = (ctypes.c_int64 * (3 * count)).from_address(area) if count else ()
             args = [_number(*words[3 * i : 3 * i + 3]) for i in range(count)]
             packet = None if frame == NONE else Packet(self.arena, frame)
-            return int(self._hosts[instance, name](packet, *args) or 0)
+            return int(self._hosts[instance, name](*(() if packet is None else (packet,)), *args) or 0)
         except BaseException as error:  # it must not unwind through native code
             self._remember(error)
             return 0

@@ -28,7 +28,7 @@ class Memory:
         self.bytes: Bytes = np.zeros(size + 64, np.uint8)
         skip = -self.bytes.ctypes.data % 64
         self.bytes = self.bytes[skip : skip + size]
-        self.view = memoryview(self.bytes).cast("B")
+        self.view = self.bytes.data.cast("B")
         self.address = int(self.bytes.ctypes.data)
 
     def get(self, at: int, size: int, signed: bool = False) -> int:
@@ -66,7 +66,7 @@ class Array:
             self._view = memory.view[at : at + size]
         else:
             self._body = np.zeros(size, np.uint8)
-            self._view = memoryview(self._body)
+            self._view = self._body.data
             memory.put(at, 8, self._body.ctypes.data)
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Table:
         self.shape = table_shape(state)
         self.key, self.type, self.capacity = self.shape.key, self.shape.value, state.size
         self._body = np.zeros(self.shape.slots * self.shape.stride, np.uint8)
-        self._view = memoryview(self._body)
+        self._view = self._body.data
         self._memory, self._count_at = memory, at + 8
         memory.put(at, 8, self._body.ctypes.data)
 
@@ -284,7 +284,7 @@ class Buffer:
 
     def view(self) -> memoryview:
         """The bytes in it; valid until the next append or `clear`."""
-        return memoryview(self._body)[: len(self)]
+        return self._body.data[: len(self)]
 
     def clear(self) -> None:
         self._memory.put(self._used_at, 8, 0)

@@ -9,6 +9,8 @@ into a packet.
 
 from __future__ import annotations
 
+import re
+
 from mezzo.ir.types import Type
 
 CLASSES = ("state", "meta", "data", "control", "free", "ring", "array", "table", "lpm", "desc", "blob", "drops")
@@ -108,3 +110,9 @@ class Text:
 
     def finish(self) -> str:
         return "\n".join([self.head + " {", "entry:", *self.slots, "  br label %body", "body:", *self.lines, "}", ""])
+
+
+def fill(template: str, names: dict[str, str]) -> str:
+    """`template` with each name in it replaced."""
+    pattern = re.compile("|".join(sorted(names, key=len, reverse=True)))
+    return pattern.sub(lambda m: names[m[0]], template)
