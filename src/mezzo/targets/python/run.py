@@ -368,7 +368,7 @@ class Engine:
     def host(self, instance: int, method: str, packet: Packet | None, args: tuple[int, ...]) -> int:
         """A Python method; what it raises is kept until the router is back in Python, and stops it."""
         try:
-            return int(self.hosts[instance, method](packet, *args) or 0)
+            return int(self.hosts[instance, method](*(() if packet is None else (packet,)), *args) or 0)
         except BaseException as trouble:
             self.trouble = self.trouble or trouble
             if "stop" in self.cells[0]:
