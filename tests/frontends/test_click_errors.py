@@ -1,4 +1,7 @@
-"""What the parser says of wrong texts (golden: parser/NAME.click and NAME.txt); and that nothing but its errors ever comes out."""
+"""What the parser says of wrong texts, and that nothing but its errors ever comes out.
+
+The texts are tests/golden/parser/NAME.click, the messages NAME.txt.
+"""
 
 from __future__ import annotations
 
@@ -83,14 +86,15 @@ def test_long_texts_work(text: str, count: int) -> None:
 
 PIECES = [
     "a", "b", "Queue", "x :: ", "->", "=>", "::", "[", "]", "0", "1", "0-2", "(", ")", "{", "}", "|", "||",
-    "...", ";", ",", "$a", "${a-b}", "K $v", "elementclass ", "define($a $b)", "define(", "require(", "library x", "input", "output",
-    '"', "'", "\\<48>", "//", "/*", "*/", "\n", '# 3 "f"\n', "#", " ", "\t", "\\", "-", "\0", "\u00e9", "__REST__ $r",
+    "...", ";", ",", "$a", "${a-b}", "K $v", "elementclass ", "define($a $b)", "define(", "require(", "library x",
+    "input", "output", '"', "'", "\\<48>", "//", "/*", "*/", "\n",
+    '# 3 "f"\n', "#", " ", "\t", "\\", "-", "\0", "\u00e9", "__REST__ $r",
 ]  # fmt: skip
 
 SEED = """
 elementclass Q { $cap, K $k, __REST__ $r | input -> Queue($cap) -> [0] output || input -> output || ... }
 define($x 5, $y $x); require(compact_config);
-a, b :: Tee(2); Idle -> a => ( [0] -> [0]; [1] -> Paint($x) -> [0] ) -> Q(1, K 2, 3) 
+a, b :: Tee(2); Idle -> a => ( [0] -> [0]; [1] -> Paint($x) -> [0] ) -> Q(1, K 2, 3)
   -> { input -> Null -> output } -> b;
 b [0-1] => Discard, d :: Discard; // end
 # 40 "gen.h"

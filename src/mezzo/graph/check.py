@@ -68,7 +68,7 @@ def check(
     connections = [c for c in graph.connections if _ends_exist(c, graph, reporter)]
     counts, sound = _count_ports(graph, connections, specs, reporter)
     table = _port_table(graph, sound, specs, counts)
-    _check_unused(graph, table, specs, reporter)
+    _check_unused(graph, table, specs, _refused(connections, sound), reporter)
     input_kinds, output_kinds = resolve_kinds(graph, table, sound, reporter)
     _check_reuse(graph, sound, input_kinds, output_kinds, reporter)
     loops = find_loops(graph, table, sound, input_kinds, output_kinds, reporter)
@@ -177,18 +177,29 @@ def _flow(code: str, noutputs: int) -> Callable[[int], tuple[int, ...]]:
     return lambda port: flow_outputs(code, port, noutputs)
 
 
-def _check_unused(graph: Graph, table: PortTable, specs: dict[str, PortSpec], reporter: Reporter) -> None:
+def _refused(connections: list[Connection], sound: list[Connection]) -> set[tuple[str, str]]:
+    """The sides of elements with a connection that was refused: what else they lack may be that connection."""
+    wrong = set(connections) - set(sound)
+    return {end for c in wrong for end in ((c.src, "output"), (c.dst, "input"))}
+
+
+def _check_unused(
+    graph: Graph, table: PortTable, specs: dict[str, PortSpec], refused: set[tuple[str, str]], reporter: Reporter
+) -> None:
     for instance in graph.instances.values():
-        if instance.name not in specs:
+        name = instance.name
+        if name not in specs:
             continue
-        inputs = [p for p in range(table.ninputs[instance.name]) if not table.joined_input(instance.name, p)]
-        outputs = [p for p in range(table.noutputs[instance.name]) if not table.joined_output(instance.name, p)]
+        ninputs = 0 if (name, "input") in refused else table.ninputs[name]
+        noutputs = 0 if (name, "output") in refused else table.noutputs[name]
+        inputs = [port for port in range(ninputs) if not table.joined_input(name, port)]
+        outputs = [port for port in range(noutputs) if not table.joined_output(name, port)]
         unused = [text for text in (_ports("input", inputs), _ports("output", outputs)) if text]
         if unused:
             verb = "is" if len(inputs) + len(outputs) == 1 else "are"
             ends = [text for ports, text in ((inputs, "from Idle"), (outputs, "to Discard")) if ports]
             reporter.error(
-                f"{' and '.join(unused)} of `{instance.name}` ({instance.cls}) {verb} not connected",
+                f"{' and '.join(unused)} of `{name}` ({instance.cls}) {verb} not connected",
                 instance.span,
                 hint=f"connect each port, if nothing else {' or '.join(ends)}",
             )
