@@ -149,6 +149,7 @@ class Meta(Expr):
     type: Type
     packet: Expr
     field: str
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ class Anno(Expr):
     packet: Expr
     offset: int
     order: str = "little"
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ class IsNone(Expr):
 
     packet: Expr
     type: Type = BOOL
+    span: Span | None = _span()
 
 
 # -- state: reads ---------------------------------------------------------------------------------------------------
@@ -397,6 +400,7 @@ class MetaSet(Stmt):
     packet: Expr
     field: str
     value: Expr
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -405,6 +409,7 @@ class MarkClear(Stmt):
 
     packet: Expr
     mark: str
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -413,6 +418,7 @@ class AnnoSet(Stmt):
     offset: int
     value: Expr
     order: str = "little"
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -520,6 +526,7 @@ class Put(Stmt):
 
     state: str
     value: Expr
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -540,6 +547,7 @@ class TablePut(Stmt):
     state: str
     key: Expr
     value: Expr
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)
@@ -549,6 +557,7 @@ class TableDel(Stmt):
     done: str
     state: str
     key: Expr
+    span: Span | None = _span()
 
 
 @dataclass(frozen=True)

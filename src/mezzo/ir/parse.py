@@ -243,7 +243,7 @@ class _BodyParser(ExprParser):
 
     def table_change(self, done: str, state: State, word: str, line: Line) -> ops.Stmt:
         if word == "delete":
-            return ops.TableDel(done, state.name, *self.args(line, 1))
+            return ops.TableDel(done, state.name, self.args(line, 1)[0])
         if word != "put":
             line.fail(f"a table has no `{word}`")
         key, value = self.args(line, 2)

@@ -287,11 +287,11 @@ class Calls(Expressions):
         if stem.startswith("anno_") and stem[5:] in WIDTHS:
             (at,) = self.args(node, 1, 1, f"{method}(offset)")
             place = self.known_int(at, "the annotation's offset")
-            return Num(ops.Anno(WIDTHS[stem[5:]], packet.expr, place, "little" if order == "big" else order))
+            return Num(ops.Anno(WIDTHS[stem[5:]], packet.expr, place, span=span))
         if stem.startswith("set_anno_") and stem[9:] in WIDTHS:
             at, value = self.args(node, 2, 2, f"{method}(offset, value)")
             place = self.known_int(at, "the annotation's offset")
-            self.out.add(ops.AnnoSet(packet.expr, place, self.number(value, WIDTHS[stem[9:]])))
+            self.out.add(ops.AnnoSet(packet.expr, place, self.number(value, WIDTHS[stem[9:]]), span=span))
             return NOTHING
         known = getattr(self, "pk_" + method, None)
         if known is None:
@@ -332,9 +332,9 @@ class Calls(Expressions):
         (at,) = self.args(node, 1, 1, "p.set_network(offset from the start of data)")
         value = self.expr(at)
         if isinstance(value, Thing) and value.object is None:
-            self.out.add(ops.MarkClear(packet.expr, field))
+            self.out.add(ops.MarkClear(packet.expr, field, span=self.span(node)))
         else:
-            self.out.add(ops.MetaSet(packet.expr, field, self.fit(value, I64, at, "an offset")))
+            self.out.add(ops.MetaSet(packet.expr, field, self.fit(value, I64, at, "an offset"), span=self.span(node)))
         return NOTHING
 
     def pk_set_mac(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
@@ -385,13 +385,13 @@ class Calls(Expressions):
     def st_table_set(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
         key, value = self.args(node, 2, 2, "table.set(key, value)")
         done = self.out.fresh("fits") if wanted else ""
-        self.out.add(ops.TablePut(done, state.name, self.number(key, state.key), self.number(value, state.type)))
+        self.out.add(ops.TablePut(done, state.name, self.number(key, state.key), self.number(value, state.type), span=self.span(node)))
         return Num(ops.Local(BOOL, done)) if wanted else NOTHING
 
     def st_table_delete(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
         (key,) = self.args(node, 1, 1, "table.delete(key)")
         done = self.out.fresh("was") if wanted else ""
-        self.out.add(ops.TableDel(done, state.name, self.number(key, state.key)))
+        self.out.add(ops.TableDel(done, state.name, self.number(key, state.key), span=self.span(node)))
         return Num(ops.Local(BOOL, done)) if wanted else NOTHING
 
     def st_lpm_lookup(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:

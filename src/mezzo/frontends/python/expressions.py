@@ -101,7 +101,7 @@ class Expressions:
         if isinstance(value, Num):
             return value.expr if value.type is BOOL else values.compare("ne", value.expr, literal(0, value.type))
         if isinstance(value, Pkt):
-            return values.negate(ops.IsNone(value.expr))
+            return values.negate(ops.IsNone(value.expr, span=self.span(node)))
         if isinstance(value, Thing):
             return ops.TRUE if value.object else ops.FALSE
         if isinstance(value, StateRef):
@@ -184,14 +184,14 @@ class Expressions:
     def packet_attribute(self, packet: Pkt, node: ast.Attribute) -> Value:
         name = node.attr
         if name in META_TYPES:
-            return Num(ops.Meta(META_TYPES[name], packet.expr, name))
+            return Num(ops.Meta(META_TYPES[name], packet.expr, name, span=self.span(node)))
         if name in MARK_FIELDS:
-            return Num(ops.Meta(I64, packet.expr, MARK_FIELDS[name]))
+            return Num(ops.Meta(I64, packet.expr, MARK_FIELDS[name], span=self.span(node)))
         if name in HAS_FIELDS:
-            return Num(ops.Meta(BOOL, packet.expr, HAS_FIELDS[name]))
+            return Num(ops.Meta(BOOL, packet.expr, HAS_FIELDS[name], span=self.span(node)))
         if name in ANNOTATIONS:
             offset, type_, order = ANNOTATIONS[name]
-            return Num(ops.Anno(type_, packet.expr, offset, order))
+            return Num(ops.Anno(type_, packet.expr, offset, order, span=self.span(node)))
         if name in PLACES:
             return Place(packet, PLACES[name])
         header = headers().get(name)
@@ -286,7 +286,7 @@ class Expressions:
         if not isinstance(b, Thing) or b.object is not None:
             self.fail(node, "`is` compares a packet with None", "use == for numbers")
         if isinstance(a, Pkt):
-            test: ops.Expr = ops.IsNone(a.expr)
+            test: ops.Expr = ops.IsNone(a.expr, span=self.span(left))
         elif isinstance(a, Thing):
             test = ops.TRUE if a.object is None else ops.FALSE
         else:
@@ -372,10 +372,10 @@ class Expressions:
     def store_meta(self, packet: Pkt, target: ast.Attribute, value: ast.expr) -> None:
         name = target.attr
         if name in ("timestamp", "packet_type"):
-            self.out.add(ops.MetaSet(packet.expr, name, self.number(value, META_TYPES[name])))
+            self.out.add(ops.MetaSet(packet.expr, name, self.number(value, META_TYPES[name]), span=self.span(target)))
         elif name in ANNOTATIONS:
             offset, type_, order = ANNOTATIONS[name]
-            self.out.add(ops.AnnoSet(packet.expr, offset, self.number(value, type_), order))
+            self.out.add(ops.AnnoSet(packet.expr, offset, self.number(value, type_), order, span=self.span(target)))
         else:
             self.fail(target, f"`{name}` of a packet cannot be assigned", "marks are set with p.set_network(offset) and its like")
 

@@ -219,7 +219,7 @@ class FunctionTranslator(Calls):
             state = self.unit.state_by_name.get(target.attr)
             if state is None or state.kind != "scalar":
                 self.fail(target, f"`{target.attr}` is not a scalar of the state", self.hint_state(target.attr))
-            self.out.add(ops.Put(state.name, self.number(value, state.type)))
+            self.out.add(ops.Put(state.name, self.number(value, state.type), span=span))
         else:
             self.fail(target, "this cannot be assigned to in packet code")
 
