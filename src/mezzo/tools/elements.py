@@ -1,0 +1,35 @@
+"""lists the element classes, or those whose name or first line has a word in it
+
+`mezzo help NAME` shows the page of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.tools._page import facts, first_line
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("word", nargs="?", default="", metavar="WORD", help="only elements that have it in name or first line")
+    parser.add_argument("--json", action="store_true", help="everything that pages know, as JSON")
+
+
+def main(args: argparse.Namespace) -> int:
+    from mezzo.elements import library
+
+    word = args.word.lower()
+    classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
+    found = [c for c in classes if word in c.__name__.lower() or word in first_line(c).lower()]
+    if not found:
+        near = library.near(args.word)
+        raise MezzoError(Diagnostic(f"no element has `{args.word}` in its name or first line", hint=f"did you mean {', '.join(near)}?" if near else ""))
+    if args.json:
+        print(json.dumps([facts(c) for c in found], indent=2))
+        return 0
+    width = max(len(c.__name__) for c in found)
+    for c in found:
+        print(f"{c.__name__:<{width}}  {first_line(c)}")
+    return 0

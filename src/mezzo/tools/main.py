@@ -1,0 +1,110 @@
+"""The command `mezzo`: finds a subcommand by its file, and turns trouble into messages and exit statuses.
+
+Exit status: 0 fine, 1 the user's error (printed to stderr with its place), 2 wrong usage of the command line.
+
+A subcommand is a file of this folder whose name has no underscore in front: its docstring is its help, `arguments(parser)`
+declares what it takes, `main(args)` does it and gives the exit status.  Only the one that is asked for is imported, and
+each imports what it needs: `mezzo --version` must not wait for a compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from mezzo import __version__
+
+_NOT_COMMANDS = {"main", "click"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line; the exit status.  Under the name `click` this is Click's driver."""
+    if argv is None and Path(sys.argv[0]).name == "click":
+        from mezzo.tools import click
+
+        return click.main()
+    words = list(sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _dispatch(words))
+
+
+def _dispatch(words: list[str]) -> int:
+    if words and words[0] in ("--version", "-V", "version"):
+        print(f"mezzo {__version__}")
+        return 0
+    if not words or words[0] in ("--help", "-h") or words == ["help"]:
+        print(overview())
+        return 0 if words else 2
+    names = command_names()
+    if words[0] not in names:
+        import difflib
+
+        near = difflib.get_close_matches(words[0], names, 1)
+        hint = f"did you mean `mezzo {near[0]}`?" if near else f"there are {', '.join(names)}"
+        print(f"mezzo: there is no subcommand `{words[0]}`; {hint}", file=sys.stderr)
+        return 2
+    module = import_module(f"mezzo.tools.{words[0]}")
+    parser = parser_of(words[0], module.__doc__ or "")
+    module.arguments(parser)
+    return int(module.main(parser.parse_intermixed_args(words[1:])))
+
+
+def parser_of(name: str, doc: str) -> argparse.ArgumentParser:
+    """A parser whose help is the docstring as it is written."""
+    return argparse.ArgumentParser(
+        f"mezzo {name}", description=doc.strip(), formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+
+
+def command_names() -> list[str]:
+    files = (path.stem for path in Path(__file__).parent.glob("*.py"))
+    return sorted(name for name in files if not name.startswith("_") and name not in _NOT_COMMANDS)
+
+
+def overview() -> str:
+    """All subcommands with the first line of their help, without importing them."""
+    lines = ["mezzo, a multi-level modular router", "", "usage: mezzo COMMAND …     mezzo COMMAND --help", ""]
+    for name in command_names():
+        tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+        first = (ast.get_docstring(tree) or "").split("\n", 1)[0]
+        lines.append(f"  {name:<9} {first}")
+    return "\n".join([*lines, "", "`click` is the same router behind the options of Click's user-level driver."])
+
+
+def guarded(work: object) -> int:
+    """Runs `work()`; a user's error is printed instead of a traceback, a reader that went away ends it quietly."""
+    from mezzo.base import MezzoError
+
+    assert callable(work)
+    try:
+        status = int(work())
+        sys.stdout.flush()
+        return status
+    except MezzoError as trouble:
+        from mezzo.tools._terminal import print_errors
+
+        _flush_quietly()
+        print_errors(trouble.diagnostics)
+        return 1
+    except BrokenPipeError:
+        # What is still buffered would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("mezzo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _flush_quietly() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
