@@ -1,0 +1,113 @@
+"""CheckIPHeader: is this a well-formed IPv4 packet (RFC 1812, 5.2.2)?"""
+
+from mezzo.elements import U32, Arg, Bool, IPAddress, IPPrefix, Kind, Many, Packet, Port, u32
+from mezzo.elements.header_check import _HeaderCheck
+from mezzo.wire.address import ALL_ONES, mask_of
+
+TINY, VERSION, HEADER_LENGTH, LENGTH, CHECKSUM, SOURCE = range(6)
+
+
+class _OffsetOrBadSources(Kind):
+    """The first argument by place: OFFSET, or in old configurations the bad source addresses."""
+
+    words = "the offset of the IP header"
+
+    def parse(self, text, env):
+        try:
+            return U32().parse(text, env)
+        except ValueError:
+            return Many(IPAddress()).parse(text, env)
+
+
+class CheckIPHeader(_HeaderCheck):
+    """Checks the IP header, marks it, and cuts off what follows the packet.
+
+    The version, header length, total length and checksum must be right, and the source address none of BADSRC.
+    Good packets get the network and transport marks and the destination address annotation, and lose bytes behind the
+    IP packet (Ethernet padding). Bad ones leave by output 1, or are dropped where it is not connected.
+    """
+
+    title = "IP"
+    reasons = (
+        "tiny packet",
+        "bad IP version",
+        "bad IP header length",
+        "bad IP length",
+        "bad IP checksum",
+        "bad source address",
+    )
+    place = Arg(_OffsetOrBadSources(), 0, "where the IP header begins, bytes", keyword="OFFSET")
+    rest = Arg(U32(), 0, "OFFSET, after the old form's list of bad addresses", keyword="HEADER_OFFSET")
+    interfaces = Arg(
+        Many(IPPrefix()), (), "own addresses with prefixes: BADSRC their broadcasts, GOODDST they", positional=False
+    )
+    badsrc = Arg(Many(IPAddress()), (), "source addresses that are bad", positional=False)
+    gooddst = Arg(Many(IPAddress()), (), "destinations for which BADSRC does not count", positional=False)
+    checksum = Arg(Bool(), True, "check the header checksum", positional=False)
+    see = ("MarkIPHeader", "CheckIPHeader2", "StripIPHeader", "CheckUDPHeader", "CheckTCPHeader", "CheckICMPHeader")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> c :: CheckIPHeader -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
+
+    def configure(self):
+        bad, good = list(self.badsrc), list(self.gooddst)
+        old = not isinstance(self.place, int)
+        if old or self.interfaces:
+            bad += [0, ALL_ONES]
+        if old:
+            bad += self.place
+        for address, length in self.interfaces:
+            good.append(address)
+            if length < 31:  # links of two have no broadcast address (RFC 3021)
+                bad.append(address | ~mask_of(length) & ALL_ONES)
+        self.offset = self.rest if old else self.place
+        self.bad, self.good = tuple(dict.fromkeys(bad)), tuple(dict.fromkeys(good))
+
+    def process(self, p: Packet) -> Port:
+        if p.length < self.offset + 20:
+            self.note(TINY)
+            return 1, self.reasons[TINY]
+        head = p.u32(self.offset)
+        hlen: u32 = 20
+        if head >> 24 != 0x45:
+            hlen = head >> 22 & 60
+            if head >> 28 != 4:
+                self.note(VERSION)
+                return 1, self.reasons[VERSION]
+            if hlen < 20:
+                self.note(HEADER_LENGTH)
+                return 1, self.reasons[HEADER_LENGTH]
+        total = head & 0xFFFF
+        room = p.length - self.offset
+        if total > room or total < hlen:
+            self.note(LENGTH)
+            return 1, self.reasons[LENGTH]
+        if self.checksum:
+            if hlen == 20:  # a sum of constant length is a few adds
+                good = p.sum16(self.offset, 20) == 0xFFFF
+            else:
+                good = p.sum16(self.offset, hlen) == 0xFFFF
+            if not good:
+                self.note(CHECKSUM)
+                return 1, self.reasons[CHECKSUM]
+        to = p.u32(self.offset + 16)
+        if p.u32(self.offset + 12) in self.bad and to not in self.good:
+            self.note(SOURCE)
+            return 1, self.reasons[SOURCE]
+        p.set_network(self.offset)
+        p.set_transport(self.offset + hlen)
+        if room > total:
+            p.trim(room - total)
+        p.dst_ip = to
+        return 0
+
+
+class CheckIPHeader2(CheckIPHeader):
+    """Checks the IP header but for its checksum: CheckIPHeader with CHECKSUM false."""
+
+    checksum = Arg(Bool(), False, "check the header checksum", positional=False)
+    see = ("CheckIPHeader",)
+    example = ""
+    example_reads = {}

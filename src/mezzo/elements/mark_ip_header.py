@@ -1,0 +1,19 @@
+"""MarkIPHeader: where the IP header is, without looking whether it is good."""
+
+from mezzo.elements import U32, Arg, Element, Packet, Port, u32
+
+
+class MarkIPHeader(Element):
+    """Marks the IP header at OFFSET, and the transport header behind it; checks nothing.
+
+    Where the packet ends before the header's first byte only the network mark is set.
+    """
+
+    offset = Arg(U32(), 0, "where the IP header begins, bytes")
+    see = ("CheckIPHeader", "StripIPHeader")
+
+    def process(self, p: Packet) -> Port:
+        p.set_network(self.offset)
+        if p.length > self.offset:
+            p.set_transport(self.offset + u32(p.u8(self.offset) & 15) * 4)
+        return 0
