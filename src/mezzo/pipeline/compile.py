@@ -24,6 +24,7 @@ from mezzo.frontends.click import parse_click
 from mezzo.frontends.python import translate
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
 from mezzo.ir.module import Linked, Program, Unit
+from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import link
 
 
@@ -36,9 +37,10 @@ class Plan:
     elements: list[Element]
     program: Program
     warnings: list[Diagnostic] = field(default_factory=list)
+    edges: dict[str, Connection] = field(default_factory=dict)  # hidden counters; see pipeline/edges
 
     def by_name(self) -> dict[str, Element]:
-        return {e.name: e for e in self.elements[1:]}
+        return {e.name: e for e in self.elements[1:] if e.name not in self.edges}
 
 
 def compile_text(
@@ -47,14 +49,22 @@ def compile_text(
     variables: Mapping[str, str] | None = None,
     library_path: Sequence[Path] = (),
     virtual: bool = False,
+    counted: bool = False,
 ) -> Plan:
-    """The plan of a configuration in the Click language."""
+    """The plan of a configuration in the Click language; `counted`: with a counter on every connection."""
     flat = parse_click(text, file, variables or {}, library_path, is_class, library.names_of_files())
-    return compile_graph(assemble(flat), virtual, folder=str(Path(file).parent))
+    return compile_graph(assemble(flat), virtual, folder=str(Path(file).parent), counted=counted)
 
 
-def compile_graph(graph: Graph, virtual: bool = False, made: Mapping[str, Element] | None = None, folder: str = ".") -> Plan:
+def compile_graph(
+    graph: Graph, virtual: bool = False, made: Mapping[str, Element] | None = None, folder: str = ".", counted: bool = False
+) -> Plan:
     """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
+    given, edges = graph, {}
+    if counted:
+        # Errors about ports must show the graph as it was written.
+        check_graph(graph)
+        graph, edges = count_edges(graph)
     resolved, elements, warnings = configure_graph(graph, made, folder)
     # Constants are known now; translate once per distinct class and configuration.
     units = translate_all(elements)
@@ -62,7 +72,14 @@ def compile_graph(graph: Graph, virtual: bool = False, made: Mapping[str, Elemen
     tasks, timers, linked = link(resolved, elements, units)
     scheduler = make_scheduler(virtual, len(tasks), len(timers))
     program = Program((scheduler[1], *linked), tasks, timers)
-    return Plan(graph, resolved, [scheduler[0], *elements], program, warnings)
+    return Plan(given, resolved, [scheduler[0], *elements], program, warnings, edges)
+
+
+def check_graph(graph: Graph) -> None:
+    """Raises all that is wrong with ports and connections."""
+    reporter = Reporter()
+    check(graph, spec_of, reporter, library.names_of_files())
+    reporter.raise_if_errors()
 
 
 def configure_graph(

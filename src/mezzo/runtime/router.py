@@ -19,6 +19,7 @@ from typing import Any
 from mezzo.base import MezzoError
 from mezzo.elements.element import ConfigError, Element
 from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
+from mezzo.graph import Connection
 from mezzo.packet.arena import Arena, Packet
 from mezzo.elements.wiring import Wired
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
@@ -48,7 +49,7 @@ class Router:
         cache: bool = True,
         text: str = "",
     ) -> None:
-        self.plan, self.graph, self.virtual, self.text = plan, plan.resolved.graph, virtual, text
+        self.plan, self.graph, self.virtual, self.text = plan, plan.graph if plan.edges else plan.resolved.graph, virtual, text
         self.elements: dict[str, Element] = plan.by_name()
         self.handlers = Handlers(self)
         self.stop_hooks: list[Callable[[], bool]] = []
@@ -82,10 +83,14 @@ class Router:
         variables: Mapping[str, str] | None = None,
         library_path: Sequence[Path] = (),
         virtual: bool = False,
+        counted: bool = False,
         **options: Any,
     ) -> Router:
-        """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it."""
-        plan = compile_text(text, file, variables, library_path, virtual)
+        """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it.
+
+        `counted`: `edge_counts` then tells what went over every connection.
+        """
+        plan = compile_text(text, file, variables, library_path, virtual, counted)
         return cls(plan, virtual=virtual, text=text, **options)
 
     @classmethod
@@ -291,6 +296,11 @@ class Router:
             if self.arena.counter(what):
                 found["pool", what.replace("_", " ")] = self.arena.counter(what)
         return found
+
+    def edge_counts(self) -> dict[Connection, int]:
+        """Packets over each connection, where the router was made with `counted`."""
+        edges = self.plan.edges
+        return {edges[e.name]: int(e.cell("count").value) for e in self.plan.elements if e.name in edges}
 
     def holders(self) -> dict[str, int]:
         """Element -> packets it holds in rings and slots."""
