@@ -42,8 +42,8 @@ class Maker:
 
     def small(self, high: int, depth: int = 1) -> Expr:
         """A u32 that is mostly in range."""
-        if self.r.random() < 0.8 or depth <= 0:
-            return Const(U32, self.r.randrange(high))
+        if self.r.random() < 0.95 or depth <= 0:
+            return Const(U32, self.r.randrange(high if self.r.random() < 0.1 else max(high // 3, 1)))
         return ops.Bin("and", U32, self.expr(U32, depth), Const(U32, 63))
 
     def expr(self, t: Type, depth: int) -> Expr:
@@ -185,11 +185,12 @@ def play(target: str, program: Program, seed: int) -> list[Any]:
     r = random.Random(seed)
     seen: list[Any] = []
     for _ in range(12):
-        packet = arena.make_from(r.randbytes(r.choice([0, 10, 40, 60])))
+        packet = arena.make_from(r.randbytes(r.choice([10, 60, 60, 60])))
         if packet is None:
             break
-        if r.random() < 0.7:
-            packet.set_mark("net", r.randrange(-10, 20))
+        if r.random() < 0.95:
+            packet.set_mark("net", r.randrange(-2, 20))
+            packet.set_mark("mac", 0)
         engine.push(0, 0, packet.frame)
         state = [cell.dump() for name, cell in engine.cells[0].items() if name not in ("lpm", "blob")]
         seen.append((state, engine.drops(0), engine.drops(1), arena.held))

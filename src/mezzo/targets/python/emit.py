@@ -204,7 +204,7 @@ STMT: dict[type, Callable[[Emitter, Any, int], list[str]]] = {
     ops.Make: lambda e, s, d: [f"{local(s.name)} = me.engine.arena.make({expr(s.length)})"],
     ops.MakeFrom: lambda e, s, d: [f"{local(s.name)} = make_from(me.engine.arena, me.{s.state}, {expr(s.offset)}, {expr(s.length)})"],
     ops.Clone: lambda e, s, d: [f"{local(s.name)} = {expr(s.packet)}.clone()"],
-    ops.Emit: lambda e, s, d: [*_gone(f"gone = {expr(s.packet)}", s.packet), f"me.leave({expr(s.port)}, gone, {s.reason})"],
+    ops.Emit: lambda e, s, d: [*_gone(f"to, gone = {expr(s.port)}, {expr(s.packet)}", s.packet), f"me.leave(to, gone, {s.reason})"],
     ops.Kill: lambda e, s, d: _gone(f"me.kill({expr(s.packet)}, {s.reason})", s.packet),
     ops.Pull: lambda e, s, d: [f"{local(s.name)} = me.pull_input({expr(s.port)})"],
     ops.Put: lambda e, s, d: [f"me.{s.state}.value = {expr(s.value)}"],
