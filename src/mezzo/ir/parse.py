@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 
 from mezzo.base import MezzoError
 from mezzo.ir import ops
@@ -39,7 +40,7 @@ class _UnitParser(Declared):
         head.end()
         starts = [i for i, line in enumerate(self.lines) if i and line.indent == 0]
         heads: list[tuple[Function, int, int]] = []
-        for start, stop in zip(starts, [*starts[1:], len(self.lines)], strict=True):
+        for start, stop in pairwise([*starts, len(self.lines)]):
             made = self.declaration(self.lines[start])
             if made is not None:
                 heads.append((made, start + 1, stop))
