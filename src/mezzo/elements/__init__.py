@@ -25,6 +25,7 @@ from mezzo.elements.args import (
     IPAddress,
     IPPrefix,
     Kind,
+    Many,
     Named,
     OneOf,
     Raw,
@@ -71,7 +72,7 @@ now = walltime = random = randrange = bounded = checksum_adjust = _packet_only
 __all__ = [
     "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob", "Bool", "Buffer",
     "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler", "IPAddress", "IPPrefix", "Int",
-    "Kind", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring", "Slots", "Table", "Text", "Word", "bounded",
+    "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring", "Slots", "Table", "Text", "Word", "bounded",
     "checksum_adjust", "entry", "flag", "i64", "now", "python", "random", "randrange", "read", "u8", "u16", "u32", "u48",
     "u64", "u128", "walltime", "write",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ A kind turns text into a value or raises ValueError with a text that says what t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mezzo.elements import confparse, units
@@ -26,9 +26,28 @@ class Env:
 
     names: dict[str, dict[str, Any]] = field(default_factory=dict)  # "ip" | "prefix" | "ether" | "ip6" | ... -> name -> value
     folder: str = "."
+    scope: str = ""  # the compound element that is being configured, `a/b/`; names made inside are known inside only
 
     def look(self, kind: str, name: str) -> Any:
-        return self.names.get(kind, {}).get(name)
+        """What `name` stands for as `kind`, innermost compound first; a suffix such as `:eth` must name that kind."""
+        known = self.names.get(kind)
+        if not known:
+            return None
+        stem, colon, suffix = name.rpartition(":")
+        if colon and suffix in SUFFIXES.get(kind, ()):
+            name = stem
+        scope = self.scope
+        while scope and scope + name not in known:
+            scope = scope[: scope.rfind("/", 0, -1) + 1]
+        return known.get(scope + name)
+
+    def within(self, element: str) -> Env:
+        """The same names as seen by the element of that name."""
+        return replace(self, scope=element[: element.rfind("/") + 1])
+
+
+# What makes the kind of a name plain where several would do.
+SUFFIXES = {"ip": ("ip", "ip4"), "prefix": ("ipnet", "ip4net"), "ether": ("eth", "ether", "ethernet"), "ip6": ("ip6",), "prefix6": ("ip6net",)}
 
 
 class Kind:
@@ -230,6 +249,20 @@ class OneOf(Kind):
             except ValueError:
                 continue
         raise ValueError(f"expected {self.words}, not `{text}`")
+
+
+class Many(Kind):
+    """Words of one kind, separated by spaces; the value is a tuple."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.words = f"{kind.words}, or several with spaces between"
+
+    def parse(self, text: str, env: Env) -> tuple[Any, ...]:
+        return tuple(self.kind.parse(word, env) for word in text.split())
+
+    def show(self, value: Any) -> str:
+        return " ".join(self.kind.show(x) for x in value)
 
 
 class Named(Kind):
