@@ -60,7 +60,7 @@ def compile_graph(
     graph: Graph, virtual: bool = False, made: Mapping[str, Element] | None = None, folder: str = ".", counted: bool = False
 ) -> Plan:
     """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
-    given, edges = graph, {}
+    given, edges = graph, dict[str, Connection]()
     if counted:
         # Errors about ports must show the graph as it was written.
         check_graph(graph)
