@@ -40,7 +40,6 @@ from mezzo.elements import (
     python,
     read,
     u8,
-    u16,
     u32,
     u48,
     u64,
@@ -67,19 +66,19 @@ class ARPQuerier(Element):
     """Puts Ethernet headers on IP packets, with addresses found by ARP.
 
     Input 0 takes IP packets with their destination annotation set, input 1 ARP replies with Ethernet header.  Packets
-    for an unknown neighbour wait while a request leaves by the last output.  Packets for broadcast and multicast addresses
-    need no question; those without destination are dropped.
+    for an unknown neighbour wait while a request leaves by the last output.  Packets for broadcast and multicast
+    addresses need no question; those without destination are dropped.
     """
 
     ports, processing, flow = "2/1-2", "h/h", "xy/x"
-    ip = Arg(OneOf(IPPrefix(), IPAddress()), doc="this host's address; as a prefix it also gives the local broadcast address")
+    ip = Arg(OneOf(IPPrefix(), IPAddress()), doc="this host's address; a prefix gives the broadcast address too")
     eth = Arg(EtherAddress(), None, "this host's Ethernet address; may be left out if IP is a name for both")
     capacity = Arg(Int(0, MOST_HELD), 2048, "most packets that wait; 0 is the largest, 65536", positional=False)
     entry_capacity = Arg(Int(0, MOST_ENTRIES), 0, "most neighbours in the table; 0 is 8192", positional=False)
-    entry_packet_capacity = Arg(Int(0, MOST_HELD), 0, "most packets that wait for one neighbour; 0 is no limit", positional=False)
+    entry_packet_capacity = Arg(Int(0, MOST_HELD), 0, "most that wait for one; 0: no limit", positional=False)
     capacity_slim_factor = Arg(Int(1, MOST_HELD), 2, "a full element drops 1/this of CAPACITY", positional=False)
     timeout = Arg(Duration(), 300_000_000_000, "how long an answer is good; 0 is for ever", positional=False)
-    poll_timeout = Arg(Duration(), 60_000_000_000, "age from which a used answer is asked for again; 0 is never", positional=False)
+    poll_timeout = Arg(Duration(), 60_000_000_000, "age from which an answer is renewed; 0: never", positional=False)
     broadcast = Arg(IPAddress(), None, "the local broadcast address", positional=False)
     table = Arg(Word(), None, "not supported: each ARPQuerier has its own table", positional=False)
 

@@ -78,7 +78,7 @@ class ARPResponder(Element):
             if ether is not None and (prefix is None or len(words) == 1):
                 ethers.append(ether)
             if prefix is None and ether is None:
-                raise ConfigError(f"`{word}` is no IP address, prefix or Ethernet address; write 10.0.0.1/24 2:0:0:0:0:1")
+                raise ConfigError(f"`{word}` is no IP or Ethernet address; write for example 10.0.0.1/24 2:0:0:0:0:1")
         if not prefixes or len(ethers) != 1:
             raise ConfigError(f"`{' '.join(words)}`: one or more IP addresses and one Ethernet address are wanted")
         return prefixes, ethers[0]

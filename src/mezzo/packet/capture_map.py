@@ -1,0 +1,104 @@
+"""A whole capture file as memory, for code that walks it by itself.
+
+    with_bytes = map_capture("trace.pcap.gz")
+    with_bytes.data, with_bytes.index
+
+Files of some size are mapped and read as they are walked; small ones are copied, so that a file that is cut meanwhile
+does no harm.  Compressed files (gzip, bzip2, xz) and what is no regular file (a pipe, `-` for the standard input) are
+read to their end into memory first.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import mmap
+import os
+import shutil
+import stat
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.packet.capture_index import CaptureIndex, index_capture
+
+COPIED = 1 << 26  # smaller files are copied unless the caller wants a map
+POPULATED = 1 << 28  # smaller maps are filled at once
+
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+
+
+@dataclass(frozen=True)
+class MappedCapture:
+    """`data`: every byte of the file, unpacked; offsets in `index` are into it."""
+
+    name: str
+    data: Any
+    index: CaptureIndex
+
+
+def map_capture(path: str, use_mmap: bool | None = None) -> MappedCapture:
+    """Opens and describes a capture; None for `use_mmap` decides by size.  MezzoError when it cannot be read."""
+    file, name = _open(path), "standard input" if path == "-" else path
+    try:
+        whole = _whole(file)
+        try:
+            index = index_capture(f"/proc/self/fd/{whole.fileno()}")
+        except MezzoError as trouble:
+            raise _renamed(trouble, f"/proc/self/fd/{whole.fileno()}", name) from None
+        return MappedCapture(name, _bytes(whole, use_mmap), replace(index, path=name))
+    except (OSError, EOFError, lzma.LZMAError) as trouble:
+        raise MezzoError(f"cannot read `{name}`: {getattr(trouble, 'strerror', None) or trouble}") from None
+    finally:
+        if file is not sys.stdin.buffer:
+            file.close()
+
+
+def _open(path: str) -> BinaryIO:
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return open(path, "rb")
+    except (OSError, ValueError) as trouble:
+        raise MezzoError(f"cannot read `{path}`: {getattr(trouble, 'strerror', None) or trouble}") from None
+
+
+def _whole(file: BinaryIO) -> BinaryIO:
+    """The file itself, or a copy in memory of what cannot be read twice or is compressed."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file = _spool(file)
+    start = file.read(5)
+    file.seek(0)
+    opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), None)
+    return file if opener is None else _spool(opener(file, "rb"))
+
+
+def _spool(source: Any) -> BinaryIO:
+    copy: BinaryIO = os.fdopen(os.memfd_create("mezzo-capture"), "w+b")
+    shutil.copyfileobj(source, copy, 1 << 20)
+    copy.flush()
+    copy.seek(0)
+    return copy
+
+
+def _bytes(file: BinaryIO, use_mmap: bool | None) -> Any:
+    size = os.fstat(file.fileno()).st_size
+    if not (size >= COPIED if use_mmap is None else use_mmap):
+        file.seek(0)
+        return file.read()
+    flags = mmap.MAP_SHARED | (getattr(mmap, "MAP_POPULATE", 0) if size < POPULATED else 0)
+    mapped = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
+    mapped.madvise(mmap.MADV_SEQUENTIAL)
+    return mapped
+
+
+def _renamed(trouble: MezzoError, old: str, new: str) -> MezzoError:
+    """The same trouble with the name the user knows."""
+    return MezzoError(
+        *(
+            Diagnostic(d.message.replace(old, new), d.span, d.notes, d.hint.replace(old, new), d.severity)
+            for d in trouble.diagnostics
+        )
+    )
