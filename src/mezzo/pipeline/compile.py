@@ -75,11 +75,12 @@ def compile_graph(
     return Plan(given, resolved, [scheduler[0], *elements], program, warnings, edges)
 
 
-def check_graph(graph: Graph) -> None:
+def check_graph(graph: Graph) -> Resolved:
     """Raises all that is wrong with ports and connections."""
     reporter = Reporter()
-    check(graph, spec_of, reporter, library.names_of_files())
+    resolved = check(graph, spec_of, reporter, library.names_of_files())
     reporter.raise_if_errors()
+    return resolved
 
 
 def configure_graph(

@@ -1,0 +1,195 @@
+"""Follows the first packets through the graph: where each went, what each element changed, where and why it ended.
+
+The engine calls `seen` when a packet is pushed into an element, and when one was pulled out of an element.  What an
+element did is the difference between the packet on its arrival and on its next one.
+
+Who is who: a packet is known by its frame and by the frame's `live` byte, which is 1 for a new packet.  A tag is put
+there at first sight; a clone takes its parent's tag along, so a known tag in another frame is a copy.  A packet has
+ended when its frame is free or has another tag; the reason is the drop counter that moved since the last look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mezzo.elements.element import Element
+from mezzo.graph import Connection
+from mezzo.packet.arena import Packet
+from mezzo.runtime import Router
+from mezzo.tools._snapshot import Snapshot, changes
+
+FIRST_TAG, UNTRACED = 2, 255
+HIDDEN = "EdgeCounter"
+
+
+@dataclass
+class Step:
+    """One element on a packet's way, and what it did."""
+
+    element: str
+    cls: str
+    port: int
+    done: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Path:
+    """A packet's way; `end` is empty while it lives."""
+
+    number: int
+    first: Snapshot
+    last: Snapshot
+    tag: int
+    parent: int | None = None
+    steps: list[Step] = field(default_factory=list)
+    end: str = ""
+
+
+class Tracer:
+    """Give `seen` to the router as `trace`; call `attach` before it runs and `finish` after."""
+
+    def __init__(self, limit: int, finished: Callable[[Path], None]) -> None:
+        self.limit, self.finished = limit, finished
+        self.count = 0
+        self.open: dict[int, Path] = {}  # by frame
+        self.by_tag: dict[int, int] = {}  # tag -> number
+        self.router: Router | None = None
+        self.drops: dict[tuple[str, str], int] = {}
+        self.before: dict[tuple[str, int], list[Connection]] = {}
+
+    def attach(self, router: Router) -> None:
+        self.router, self.drops = router, router.drops()
+        for c in router.graph.connections:
+            self.before.setdefault((c.dst, c.dst_port), []).append(c)
+
+    def seen(self, element: Element, port: int, packet: Packet) -> None:
+        if self.router is None or type(element).__name__ == HIDDEN:
+            return
+        if self.open:
+            self.close_ended()
+        path = self.path_of(packet, element, port)
+        if path is None:
+            return
+        now = Snapshot.of(packet)
+        self.note(path, element, port, now)
+        path.last = now
+
+    def path_of(self, packet: Packet, element: Element, port: int) -> Path | None:
+        """The path this packet is on; a new one for a packet not met before."""
+        path = self.open.get(packet.frame)
+        if path is not None:
+            return path
+        parent = self.by_tag.get(packet.live) if packet.live != 1 else None
+        if packet.live not in (1, UNTRACED) and parent is None:
+            packet.live = UNTRACED
+        if packet.live == UNTRACED or (self.count >= self.limit and parent is None):
+            packet.live = UNTRACED
+            return None
+        return self.begin(packet, element, port, parent)
+
+    def begin(self, packet: Packet, element: Element, port: int, parent: int | None) -> Path | None:
+        if self.count >= self.limit:
+            packet.live = UNTRACED
+            return None
+        self.count += 1
+        tag = FIRST_TAG + self.count % (UNTRACED - FIRST_TAG)
+        packet.live = tag
+        now = Snapshot.of(packet)
+        path = Path(self.count, now, now, tag, parent)
+        self.open[packet.frame], self.by_tag[tag] = path, self.count
+        if not self.was_pulled(path, element, port):
+            origin = self.origin(element, port)
+            if origin is not None:
+                path.steps.append(origin)
+        return path
+
+    def was_pulled(self, path: Path, element: Element, port: int) -> bool:
+        """Whether this sight is of a packet that came out of the element; else it goes in."""
+        goes_in = port < len(element.input_kinds) and element.input_kinds[port] == "push"
+        comes_out = port < len(element.output_kinds) and element.output_kinds[port] == "pull"
+        if goes_in and comes_out:
+            return bool(path.steps) and path.steps[-1].element == element.name
+        return comes_out
+
+    def origin(self, element: Element, port: int) -> Step | None:
+        """The element that pushes into this port, where only one does."""
+        assert self.router is not None
+        ends = self.before.get((element.name, port), [])
+        if len(ends) != 1:
+            return None
+        made_by = self.router.elements[ends[0].src]
+        return Step(made_by.name, type(made_by).__name__, ends[0].src_port)
+
+    def note(self, path: Path, element: Element, port: int, now: Snapshot) -> None:
+        """Adds a sight to a path: what changed belongs to the element the packet comes from."""
+        changed = changes(path.last, now)
+        name, cls = element.name, type(element).__name__
+        if not self.was_pulled(path, element, port):
+            self.credit(path, element, port, changed)
+            path.steps.append(Step(name, cls, port))
+        elif path.steps and path.steps[-1].element == name:
+            path.steps[-1].done += changed
+        else:
+            path.steps.append(Step(name, cls, port, changed))
+
+    def credit(self, path: Path, element: Element, port: int, changed: list[str]) -> None:
+        """What changed before a push was done by the pusher, which may have pulled the packet and so not been seen."""
+        assert self.router is not None
+        pushers = {c.src for c in self.before.get((element.name, port), [])}
+        if path.steps and pushers and path.steps[-1].element not in pushers and len(pushers) == 1:
+            pusher = self.router.elements[pushers.pop()]
+            path.steps.append(Step(pusher.name, type(pusher).__name__, 0, changed))
+        elif path.steps:
+            path.steps[-1].done += changed
+
+    def close_ended(self) -> None:
+        """Finds paths whose packet is gone, and why."""
+        assert self.router is not None
+        gone = [frame for frame, path in self.open.items() if Packet(self.router.arena, frame).live != path.tag]
+        now = self.router.drops()
+        moved = [key for key, count in now.items() if count > self.drops.get(key, 0)]
+        self.drops = now
+        for frame in gone:
+            path = self.open.pop(frame)
+            path.end = self.reason(path, moved)
+            self.finished(path)
+
+    def reason(self, path: Path, moved: list[tuple[str, str]]) -> str:
+        last = path.steps[-1].element if path.steps else ""
+        here = [why for who, why in moved if who == last]
+        if here:
+            return f"died in {last}: {' or '.join(here)}"
+        after = [(who, why) for who, why in moved if who != "pool"]
+        if after:
+            return "died in " + " or ".join(f"{who}: {why}" for who, why in after)
+        return f"ended in {last}" if last else "ended"
+
+    def finish(self) -> list[Path]:
+        """Call when the router rests: paths still open are of packets that wait somewhere."""
+        if self.router is None:
+            return []
+        self.close_ended()
+        waiting = list(self.open.values())
+        for path in waiting:
+            path.end = f"still in {path.steps[-1].element}" if path.steps else "still there"
+            self.finished(path)
+        self.open.clear()
+        return waiting
+
+
+def render(path: Path) -> str:
+    """A path as text: a headline, a line per element, the end."""
+    copy = f", a copy of packet {path.parent}" if path.parent is not None else ""
+    lines = [f"packet {path.number}: {path.first.summary}{copy}"]
+    width = max([len(f"{s.element} :: {s.cls}") if s.cls not in s.element else len(s.element) for s in path.steps], default=0)
+    for step in path.steps:
+        name = step.element if step.element.startswith(step.cls + "@") else f"{step.element} :: {step.cls}"
+        port = f"[{step.port}] " if step.port else ""
+        lines.append(f"  {port + name:<{min(width, 40) + 4}}  {', '.join(step.done)}".rstrip())
+    return "\n".join([*lines, f"  {path.end}"])
+
+
+def as_json(path: Path) -> dict[str, object]:
+    steps = [{"element": s.element, "class": s.cls, "port": s.port, "changed": s.done} for s in path.steps]
+    return {"packet": path.number, "summary": path.first.summary, "copy_of": path.parent, "steps": steps, "end": path.end}

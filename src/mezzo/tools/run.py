@@ -1,0 +1,198 @@
+"""runs a configuration until it stops, has nothing left to do, or is interrupted
+
+    mezzo run router.click
+    mezzo run -e 'InfiniteSource(LIMIT 5) -> c :: Counter -> Discard' --handlers c.count
+    mezzo run router.click FILE=in.pcap --virtual --stats --report report.html
+
+--trace N prints the way of the first N packets through the graph, with what each element changed.  --stats and
+--report count the packets on every connection; without them nothing is counted that the elements do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.tools._source import Source, read_source, source_arguments
+from mezzo.tools._terminal import Progress, print_errors
+
+if TYPE_CHECKING:
+    from mezzo.runtime import Router
+    from mezzo.tools._result import Result
+    from mezzo.tools._trace import Path as PacketPath
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    source_arguments(parser)
+    how = parser.add_argument_group("how it runs")
+    how.add_argument("--target", default="native", metavar="NAME", help="native (the default), or python")
+    how.add_argument("--virtual", action="store_true", help="under a virtual clock, which jumps to the next timer")
+    how.add_argument("--time", type=positive_seconds, metavar="T", help="stop after T seconds of the router's clock")
+    how.add_argument("--seed", type=natural, default=1, metavar="N", help="where its random numbers begin (1)")
+    how.add_argument("--frames", type=natural, default=32768, metavar="N", help="packets there is room for (32768)")
+    how.add_argument("--frame-size", type=natural, default=2048, metavar="BYTES", help="a power of two from 2048 (2048)")
+    what = parser.add_argument_group("what it tells")
+    what.add_argument("--handlers", action="append", default=[], metavar="EL.H", help="print this read handler after the run; may be repeated")
+    what.add_argument("--trace", type=natural, default=0, metavar="N", help="the way of the first N packets")
+    what.add_argument("--stats", action="store_true", help="packets in, out and dropped of every element")
+    what.add_argument("--report", metavar="FILE.html", help="write a page with the picture of the graph and its counters")
+    what.add_argument("--json", action="store_true", help="everything as JSON on standard output")
+    what.add_argument("-q", "--quiet", action="store_true", help="no summary")
+
+
+def natural(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number, not `{text}`")
+    return int(text)
+
+
+def positive_seconds(text: str) -> float:
+    """A time as elements read it: 5, 1.5s, 20ms."""
+    from mezzo.elements.units import parse_duration
+
+    try:
+        return parse_duration(text, "s") / 1e9
+    except ValueError as trouble:
+        raise argparse.ArgumentTypeError(str(trouble)) from None
+
+
+def main(args: argparse.Namespace) -> int:
+    source = read_source(args)
+    if args.report:
+        require_writable(args.report)
+    traces: list[PacketPath] = []
+    tracer = make_tracer(args, traces)
+    began = time.monotonic()
+    with build(source, args, tracer) as router:
+        compile_s = time.monotonic() - began
+        print_errors(router.plan.warnings)
+        result = drive(router, args, compile_s, tracer)
+        reads = {path: router.read(path) for path in args.handlers}
+    tell(result, reads, traces, args)
+    if args.report:
+        from mezzo.tools._result import report
+
+        Path(args.report).write_text(report(result, source.file), encoding="utf-8")
+    return 0
+
+
+def require_writable(name: str) -> None:
+    """Says before the run that the report could not be written after it."""
+    try:
+        with open(name, "a", encoding="utf-8"):
+            pass
+    except OSError as trouble:
+        raise MezzoError(Diagnostic(f"--report {name}: {trouble.strerror}")) from None
+
+
+def make_tracer(args: argparse.Namespace, traces: list[PacketPath]) -> Any:
+    if not args.trace:
+        return None
+    from mezzo.tools._trace import Tracer, render
+
+    def finished(path: PacketPath) -> None:
+        traces.append(path)
+        if not args.json:
+            print(render(path) + "\n")
+
+    return Tracer(args.trace, finished)
+
+
+def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
+    from mezzo.runtime import Router
+
+    return Router.from_click(
+        source.text,
+        source.file,
+        source.variables,
+        source.library_path,
+        virtual=args.virtual,
+        counted=bool(args.stats or args.report),
+        target=args.target,
+        seed=args.seed,
+        frames=args.frames,
+        frame_size=args.frame_size,
+        trace=tracer.seen if tracer else None,
+    )
+
+
+def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: Any) -> Result:
+    """Runs the router, and says what came of it."""
+    from mezzo.tools._result import Result
+
+    if tracer:
+        tracer.attach(router)
+    progress, began = Progress(), time.monotonic()
+    cpu, clock = time.process_time(), router.now_ns
+    with stop_on_signals(router) as interrupted:
+        ended = router.run(args.time, until=watcher(router, progress, interrupted))
+    cpu_s, wall_s = time.process_time() - cpu, time.monotonic() - began
+    progress.clear()
+    if tracer:
+        tracer.finish()
+    return Result.of(router, "interrupted" if interrupted() else ended, args.target, compile_s, cpu_s, wall_s, (router.now_ns - clock) / 1e9)
+
+
+@contextmanager
+def stop_on_signals(router: Router) -> Iterator[Callable[[], bool]]:
+    """Turns SIGINT and SIGTERM into a clean stop; the second one of a kind acts as it always does."""
+    got: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        got.append(number)
+        router.please_stop()
+        signal.signal(number, old[number])
+
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in old:
+        signal.signal(number, handle)
+    try:
+        yield lambda: bool(got)
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before)
+
+
+def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool]) -> Callable[[], bool]:
+    """What the loop asks between slices: whether to stop.  Shows the progress of long runs by the way."""
+    began = shown = time.monotonic()
+    start_ns = router.now_ns
+
+    def ask() -> bool:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= 0.5:
+            shown = now
+            clock = (router.now_ns - start_ns) / 1e9
+            dropped = sum(router.drops().values())
+            progress.show(f"running {now - began:.0f} s, clock {clock:.1f} s, {router.arena.held} packets held, {dropped:,} dropped; ^C stops")
+        return interrupted()
+
+    return ask
+
+
+def tell(result: Result, reads: dict[str, str], traces: list[PacketPath], args: argparse.Namespace) -> None:
+    from mezzo.tools import _result, _trace
+
+    if args.json:
+        found = _result.as_json(result) | {"handlers": reads}
+        if args.trace:
+            found["trace"] = [_trace.as_json(path) for path in traces]
+        print(json.dumps(found, indent=2))
+        return
+    for path, text in reads.items():
+        print(f"{path}:\n{text}" if len(reads) > 1 else text, end="" if text.endswith("\n") else "\n")
+    if args.stats:
+        print(_result.stats_table(result))
+    if not args.quiet:
+        print(_result.headline(result), file=sys.stderr)
+        if result.drops and not args.stats:
+            print(_result.drop_table(result), file=sys.stderr)
