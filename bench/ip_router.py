@@ -48,7 +48,8 @@ rt[0] -> Discard; rt[1] -> to0; to0[0] -> out0; to0[1] -> rt; rt[2] -> to1; to1[
 
 def frame(side: int) -> bytes:
     """A 60-byte UDP frame from the host on one side to the host on the other."""
-    packet = ip(HOST[side], HOST[1 - side], udp(HOST[side], HOST[1 - side], 1234, 5678, b"x" * 18), 17)
+    ends = (HOST[side], HOST[1 - side])
+    packet = ip(*ends, 17, udp(1234, 5678, b"x" * 18, ends))
     return ether(MAC[side], HOST_MAC[side], 0x0800, packet)
 
 

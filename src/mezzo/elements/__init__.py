@@ -62,12 +62,18 @@ from mezzo.ir.types import U128 as u128
 from mezzo.packet.arena import Packet
 
 
-def _packet_only(*args: Any) -> Any:
-    raise RuntimeError("this name has a meaning in packet code only")
+def _packet_only(name: str) -> Any:
+    """A function of the packet language; the compiler knows it by `packet_function`."""
+
+    def placeholder(*args: Any) -> Any:
+        raise RuntimeError(f"{name}() has a meaning in packet code only")
+
+    placeholder.packet_function = name  # type: ignore[attr-defined]
+    return placeholder
 
 
-# Functions of the packet language; the compiler knows them by name.
-now = walltime = random = randrange = bounded = checksum_adjust = _packet_only
+now, walltime, random, randrange = map(_packet_only, ("now", "walltime", "random", "randrange"))
+bounded, checksum_adjust = map(_packet_only, ("bounded", "checksum_adjust"))
 
 __all__ = [
     "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob", "Bool", "Buffer",

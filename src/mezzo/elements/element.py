@@ -33,6 +33,10 @@ from mezzo.ir.types import BOOL, U32, VOID, Type
 
 
 _serial = itertools.count()
+RESERVED = {
+    "name", "config", "serial", "wires_in", "wires_out", "ninputs", "noutputs", "input_kinds", "output_kinds", "args", "words",
+    "env", "cells", "engine", "index", "router", "troubles", "setup", "configure", "call", "cell", "bind", "say", "error",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,6 +171,9 @@ class Element(Wired):
                 cls.arguments[name] = value
                 if value.live is not None:
                     cls.state_specs[name] = StateSpec("scalar", value.live)
+        taken = RESERVED & {n for n in [*cls.state_specs, *cls.arguments]}
+        if taken:
+            raise TypeError(f"{cls.__name__}: `{min(taken)}` is a name every element uses; call this state or argument otherwise")
         cls.handler_table = _handlers_of(cls)
 
     def __init__(self, *args: Any, name: str = "", **keywords: Any) -> None:

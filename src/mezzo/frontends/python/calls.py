@@ -51,10 +51,9 @@ class Calls(Expressions):
         self.fail(arg, "a number is wanted here")
 
     def function(self, target: Any, node: ast.Call) -> Value:
-        name = target if isinstance(target, str) else node.func.id if isinstance(node.func, ast.Name) else ""
+        name = target if isinstance(target, str) else getattr(target, "packet_function", "")
         known = getattr(self, "fn_" + name, None)
-        # Our own functions stand in elements/__init__ as a placeholder of this name.
-        if known is not None and (isinstance(target, str) or target.__name__ == "_packet_only"):
+        if known is not None:
             result: Value = known(node)
             return result
         if callable(target) and hasattr(target, "__code__"):

@@ -326,7 +326,10 @@ class Expressions:
         if isinstance(cond, ops.Const):
             return self.expr(node.body if cond.value else node.orelse)
         a, b = self.expr(node.body), self.expr(node.orelse)
-        type_ = values.default_type(max(a.value, b.value)) if isinstance(a, Lit) and isinstance(b, Lit) else self.common(a, b, node)
+        if isinstance(a, Lit) and isinstance(b, Lit):
+            type_ = values.default_type(min(a.value, b.value) if min(a.value, b.value) < 0 else max(a.value, b.value))
+        else:
+            type_ = self.common(a, b, node)
         return Num(ops.Select(type_, cond, self.fit(a, type_, node.body, ""), self.fit(b, type_, node.orelse, "")))
 
     # -- header fields
