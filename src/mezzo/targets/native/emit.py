@@ -64,20 +64,31 @@ class Emitter:
         self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
         self.shared = {key: shared_functions(program.instances[i].unit) for key, i in self.first.items()}
         self.functions: dict[str, str] = {}
+        # That nobody else touches the context and the arena while code runs lets LLVM keep counters and the pool's
+        # fill in registers through a loop.  Shared functions get the context twice, so there it would be a lie.
+        self.context = f"ptr noalias writable dereferenceable({layout.size}) %c"
+        self.pool = f"ptr noalias writable dereferenceable({arena.size}) %a"
 
     def symbol(self, instance: int, function: str) -> str:
         key = self.keys[instance]
         return (f"u{key}_" if function in self.shared[key] else f"i{instance}_") + function
 
-    def block(self, t: Text, instance: int) -> str:
-        return t.gep("%c", self.layout.offsets[instance])
+    def own_block(self, t: Text, instance: int) -> None:
+        """Names the block of the instance that a function belongs to."""
+        t.do(f"%s = getelementptr inbounds i8, ptr %c, i64 {self.layout.offsets[instance]}")
+
+    def call(self, t: Text, instance: int, function: str, *args: str) -> str:
+        """The callee and arguments of a call of an instance's function from outside."""
+        symbol = self.symbol(instance, function)
+        block = [f"ptr {t.gep('%c', self.layout.offsets[instance])}"] if symbol.startswith("u") else []
+        return f"@{symbol}({', '.join(['ptr %c', *block, 'ptr %a', *args])})"
 
     def site(self, instance: int, shared: bool) -> Site:
         linked, key = self.program.instances[instance], self.keys[instance]
         return Site(
             unit=linked.unit, layout=self.layout.units[instance], arena=self.arena, prefix=f"i{instance}_",
             linked=None if shared else linked, shared=self.shared[key], shared_prefix=f"u{key}_",
-            trace=self.trace, needs=self.needs,
+            trace=self.trace, needs=self.needs, volatile=frozenset({"stop"} if key == self.keys[0] else ()),
         )
 
     # -- the whole
@@ -117,9 +128,12 @@ class Emitter:
         site = self.site(instance, shared)
         function = site.unit.function(name)
         assert function is not None, f"{site.unit.name} has no function {name}"
-        params = ["ptr %c", "ptr %s", "ptr %a", *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
+        first = ["ptr %c", "ptr %s", "ptr %a"] if shared else [self.context, self.pool]
+        params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
         head = f"define internal fastcc {self.result(function)} @{symbol}({', '.join(params)})"
         frame = Frame(site, function, head, owned=name in ("process", "push"))
+        if not shared:
+            self.own_block(frame.t, instance)
         if run(frame, function.body):
             leave(frame)
         fault = FAULT.get(name) or f"ret {helper_type(function.ret)} {self._failed(function)}"
@@ -143,23 +157,21 @@ class Emitter:
 
     def _joint(self, kind: str, instance: int, params: str) -> tuple[Text, Frame]:
         """A frame for the instance's side of a joint."""
-        head = f"define internal fastcc {JOINT[kind]} @{kind}{instance}(ptr %c, ptr %a{params})"
+        head = f"define internal fastcc {JOINT[kind]} @{kind}{instance}({self.context}, {self.pool}{params})"
         frame = Frame(self.site(instance, False), Function(kind, (), BOOL, ()), head, owned=False)
-        block = self.block(frame.t, instance)
-        frame.t.op(f"getelementptr inbounds i8, ptr {block}, i64 0")
-        frame.t.lines[-1] = f"  %s = getelementptr inbounds i8, ptr {block}, i64 0"
+        self.own_block(frame.t, instance)
         return frame.t, frame
 
     def _push_joint(self, i: int) -> str:
         t, frame = self._joint("push", i, ", i32 %port, i32 %p")
         unit = self.program.instances[i].unit
         if self.trace:
-            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 %port, i32 %p)")
+            t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
         if unit.function("process"):
-            t.do(f"%r = call fastcc {{ i32, i32 }} @{self.symbol(i, 'process')}(ptr %c, ptr %s, ptr %a, i32 %p)")
+            t.do(f"%r = call fastcc {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
             self._dispatch(frame, self.program.instances[i], 0)
         elif unit.function("push"):
-            t.do(f"call fastcc void @{self.symbol(i, 'push')}(ptr %c, ptr %s, ptr %a, i32 %port, i32 %p)")
+            t.do(f"call fastcc void {self.call(t, i, 'push', 'i32 %port', 'i32 %p')}")
         else:
             frame.kill("%p")
             frame.count(-2)
@@ -197,7 +209,7 @@ class Emitter:
         linked = self.program.instances[i]
         if not linked.unit.function("process"):
             assert linked.unit.function("pull"), f"{linked.name} cannot be pulled from"
-            t.do(f"%p = call fastcc i32 @{self.symbol(i, 'pull')}(ptr %c, ptr %s, ptr %a, i32 %port)")
+            t.do(f"%p = call fastcc i32 {self.call(t, i, 'pull', 'i32 %port')}")
             self._trace_out(t, i)
             t.do("ret i32 %p")
             return t.finish()
@@ -207,7 +219,7 @@ class Emitter:
         t.at("none")
         t.do("ret i32 -1")
         t.at("some")
-        t.do(f"%r = call fastcc {{ i32, i32 }} @{self.symbol(i, 'process')}(ptr %c, ptr %s, ptr %a, i32 %p)")
+        t.do(f"%r = call fastcc {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
         t.do("%first = extractvalue { i32, i32 } %r, 0")
         t.branch(t.op("icmp eq i32 %first, 0"), "out", "other")
         t.at("out")
@@ -222,11 +234,11 @@ class Emitter:
 
     def _trace_out(self, t: Text, i: int) -> None:
         if self.trace:
-            t.do(f"call fastcc void @trace(ptr %c, i32 {i}, i32 %port, i32 %p)")
+            t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
 
     def _ready_joint(self, i: int) -> str:
         t, _ = self._joint("ready", i, "")
-        t.do(f"%r = call fastcc i1 @{self.symbol(i, 'ready')}(ptr %c, ptr %s, ptr %a)")
+        t.do(f"%r = call fastcc i1 {self.call(t, i, 'ready')}")
         t.do("ret i1 %r")
         return t.finish()
 
@@ -234,23 +246,23 @@ class Emitter:
 
     def _scheduler_call(self, name: str, params: list[str]) -> str:
         """A call of a function of instance 0; a router without it (a test's) does without."""
-        head = f"define internal fastcc void @{name}({', '.join(['ptr %c', 'ptr %a', *params])})"
+        head = f"define internal fastcc void @{name}({', '.join([self.context, self.pool, *params])})"
         t = Text(head)
         function = self.program.instances[0].unit.function(name)
         if function is not None:
-            args = ", ".join(["ptr %c", f"ptr {self.block(t, 0)}", "ptr %a", *params])
             type = helper_type(function.ret)
-            t.do(f"%r = call fastcc {type} @{self.symbol(0, name)}({args})")
+            t.do(f"%r = call fastcc {type} {self.call(t, 0, name, *params)}")
+            self.own_block(t, 0)
             self._count_failure(t, 0, type)
         t.do("ret void")
         return t.finish()
 
-    def _count_failure(self, t: Text, instance: int, type: str, block: str = "") -> None:
+    def _count_failure(self, t: Text, instance: int, type: str) -> None:
         """Counts a fault of the helper that returned %r."""
         bad = t.op(f"extractvalue {type} %r, 0")
         t.branch(bad, "bad", "good")
         t.at("bad")
-        t.bump(block or self.block(t, instance), self.layout.units[instance].drop(-2))
+        t.bump("%s", self.layout.units[instance].drop(-2))
         t.jump("good")
         t.at("good")
 
@@ -270,12 +282,12 @@ class Emitter:
         return self._by_number("fire_timer", "void", self.program.timers, "timer", "")
 
     def _by_number(self, name: str, type: str, owners: tuple[int, ...], role: str, other: str) -> str:
-        t = Text(f"define internal fastcc {type} @{name}(ptr %c, ptr %a, i32 %n)")
+        t = Text(f"define internal fastcc {type} @{name}({self.context}, {self.pool}, i32 %n)")
         cases = " ".join(f"i32 {n}, label %n{n}" for n in range(len(owners)))
         t.do(f"switch i32 %n, label %none [{cases}]")
         for n, owner in enumerate(owners):
             t.at(f"n{n}")
-            call = f"call fastcc {type} @{self.symbol(owner, role)}(ptr %c, ptr {self.block(t, owner)}, ptr %a)"
+            call = f"call fastcc {type} {self.call(t, owner, role)}"
             t.do(f"ret {type} {t.op(call)}") if other else t.do(call)
             if not other:
                 t.do("ret void")
@@ -284,10 +296,10 @@ class Emitter:
         return t.finish()
 
     def _trace(self) -> str:
-        t = Text("define internal fastcc void @trace(ptr %c, i32 %i, i32 %port, i32 %p)")
+        t = Text("define internal fastcc void @trace(ptr %c, ptr %a, i32 %i, i32 %port, i32 %p)")
         t.branch(t.op("icmp eq i32 %p, -1"), "done", "call")
         t.at("call")
-        t.do(f"call void {t.load('ptr', '%c', RUNTIME['trace'], 'desc')}(i32 %i, i32 %port, i32 %p)")
+        t.do(f"call void {t.load('ptr', '%c', RUNTIME['trace'], 'desc')}(i32 %i, i32 %port, i32 %p, ptr %c, ptr %a)")
         t.jump("done")
         t.at("done")
         t.do("ret void")
@@ -320,7 +332,7 @@ class Emitter:
         instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
         function = self.program.instances[instance].unit.function(match[3])
         assert function is not None
-        args = ["ptr %c", "ptr %s", "ptr %a"]
+        args = ["ptr %c", "ptr %s", "ptr %a"] if match[1] == "u" else ["ptr %c", "ptr %a"]
         for i, param in enumerate(function.params):
             raw = t.op(f"load i128, ptr {t.gep('%args', 16 * i)}, align 8")
             args.append(f"{ll(param.type)} {t.widen(raw, 'i128', ll(param.type))}")
@@ -332,7 +344,7 @@ class Emitter:
             self._door_result(t, t.op(call), type, False)
         else:
             t.do(f"%r = {call}")
-            self._count_failure(t, instance, type, "%s")
+            self._count_failure(t, instance, type)
             if ll(function.ret) != "void":
                 result = t.op(f"extractvalue {type} %r, 1")
                 self._door_result(t, result, ll(function.ret), function.ret.signed)

@@ -38,10 +38,14 @@ class Site:
     shared: frozenset[str] = frozenset()  # functions of the unit that are shared
     shared_prefix: str = ""
     trace: bool = False
+    volatile: frozenset[str] = frozenset()  # scalars that another thread may write
     needs: set[object] = field(default_factory=set)  # pieces of the library, table shapes
 
-    def symbol(self, function: str) -> str:
-        return (self.shared_prefix if function in self.shared else self.prefix) + function
+    def call(self, function: str, args: list[str]) -> str:
+        """The callee and arguments of a call of one of the unit's functions; `%s` is the block."""
+        if function in self.shared:
+            return f"@{self.shared_prefix}{function}({', '.join(['ptr %c', 'ptr %s', 'ptr %a', *args])})"
+        return f"@{self.prefix}{function}({', '.join(['ptr %c', 'ptr %a', *args])})"
 
 
 def local_types(node: object, found: dict[str, Type]) -> None:
@@ -115,8 +119,8 @@ class Frame:
     def descriptor(self, name: str) -> str:
         return self.t.gep("%s", self.site.layout.states[name])
 
-    def load_value(self, type: Type, base: str, offset: int, tag: str) -> str:
-        raw = self.t.load(ll_mem(type), base, offset, tag)
+    def load_value(self, type: Type, base: str, offset: int, tag: str, volatile: str = "") -> str:
+        raw = self.t.load(volatile + ll_mem(type), base, offset, tag)
         return raw if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {raw} to {ll(type)}")
 
     def store_value(self, type: Type, value: str, base: str, offset: int, tag: str) -> None:

@@ -163,7 +163,8 @@ def _is_none(f: Frame, e: ops.IsNone) -> str:
 
 
 def _get(f: Frame, e: ops.Get) -> str:
-    return f.load_value(e.type, "%s", f.site.layout.states[e.state], "state")
+    volatile = "volatile " if e.state in f.site.volatile else ""
+    return f.load_value(e.type, "%s", f.site.layout.states[e.state], "state", volatile)
 
 
 def array_body(f: Frame, name: str) -> str:
@@ -267,8 +268,7 @@ def helper_type(type: Type) -> str:
 def _call(f: Frame, e: ops.Call) -> str:
     args = [f"{ll(a.type)} {value(f, a)}" for a in e.args]
     type = helper_type(e.type)
-    symbol = f.site.symbol(e.function)
-    both = f.t.op(f"call fastcc {type} @{symbol}({', '.join(['ptr %c', 'ptr %s', 'ptr %a', *args])})")
+    both = f.t.op(f"call fastcc {type} {f.site.call(e.function, args)}")
     bad = f.t.op(f"extractvalue {type} {both}, 0")
     f.check(f.t.op(f"xor i1 {bad}, true"))
     return f.t.op(f"extractvalue {type} {both}, 1") if ll(e.type) != "void" else ""
@@ -276,7 +276,7 @@ def _call(f: Frame, e: ops.Call) -> str:
 
 def _host(f: Frame, e: ops.Host) -> str:
     """The callback gets the instance, the method's number, the packet or -1, and the arguments as triples of words:
-    low, high, sign."""
+    low, high, sign.  It gets the context and the arena too, so that LLVM knows that it may change them."""
     t = f.t
     packet = value(f, e.packet) if e.packet is not None else "-1"
     values = [value(f, a) for a in e.args]
@@ -287,7 +287,8 @@ def _host(f: Frame, e: ops.Host) -> str:
     number = t.load("i32", "%s", f.site.layout.number)
     call = t.load("ptr", "%c", RUNTIME["host"], "desc")
     method = f.site.unit.hosts.index(e.method)
-    return t.op(f"call i64 {call}(i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area})")
+    args = f"i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area}, ptr %c, ptr %a"
+    return t.op(f"call i64 {call}({args})")
 
 
 EXPR: dict[Any, Callable[[Frame, Any], str]] = {

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _P = ctypes.c_void_p
 DOOR = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P)
-HOST = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, _P)
-TRACE = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+_U = ctypes.c_uint32
+HOST = ctypes.CFUNCTYPE(ctypes.c_int64, _U, _U, _U, _U, _P, _P, _P)
+TRACE = ctypes.CFUNCTYPE(None, _U, _U, _U, _P, _P)
 NONE = 0xFFFF_FFFF
 MAX_ARGS = 16
 
@@ -105,7 +106,7 @@ class Engine:
 
     # -- being called
 
-    def _host(self, instance: int, method: int, frame: int, count: int, area: int) -> int:
+    def _host(self, instance: int, method: int, frame: int, count: int, area: int, *_: object) -> int:
         try:
             name = self.program.instances[instance].unit.hosts[method]
             words = (ctypes.c_int64 * (3 * count)).from_address(area) if count else ()
@@ -116,8 +117,8 @@ class Engine:
             self._remember(error)
             return 0
 
-    def _tracer(self, trace: Callable[[int, int, int], None] | None) -> Callable[[int, int, int], None]:
-        def call(instance: int, port: int, frame: int) -> None:
+    def _tracer(self, trace: Callable[[int, int, int], None] | None) -> Callable[..., None]:
+        def call(instance: int, port: int, frame: int, *_: object) -> None:
             try:
                 if trace is not None:
                     trace(instance, port, frame)
