@@ -37,3 +37,8 @@ class RateWindow:
 def show_rate(rate: Fraction) -> str:
     """Whole when it is whole, else with up to three digits behind the point."""
     return str(rate.numerator) if rate.denominator == 1 else f"{float(rate):.3f}".rstrip("0").rstrip(".")
+
+
+def mean_rate(count: int, spent_ns: int) -> Fraction:
+    """`count` in `spent_ns`, a second; 0 when no time has passed."""
+    return Fraction(count * 10**9, spent_ns) if spent_ns > 0 else Fraction(0)

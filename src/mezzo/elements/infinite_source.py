@@ -7,12 +7,15 @@ from mezzo.elements import (
     Data,
     Element,
     Int,
+    Packet,
     Raw,
     bounded,
     flag,
     i64,
     python,
+    random,
     read,
+    u8,
     u32,
     u64,
     walltime,
@@ -33,94 +36,17 @@ def packet_bytes(data, length):
     return ((data or b"\0") * (length // max(len(data), 1) + 1))[:length]
 
 
-class InfiniteSource(Element):
-    """Makes packets whenever it is scheduled.
-
-    Pushes BURST packets a scheduling, or gives one a pull, each a fresh frame.  It stops after LIMIT packets, and while
-    a queue behind it is full.  Where no frame is free it tries again after 1 ms, 2 ms, 4 ms …, up to an hour.
-    """
+class _Source(Element):
+    """What sources share: a count, its limit, the end.  Subclasses have the arguments limit active stop end_call."""
 
     ports, processing = "0/1", "/a"
-    data = Arg(Data(), TEXT, "bytes of each packet")
-    limit = Arg(Int(), -1, "packets to make; -1: no end", live=i64)
-    burst = Arg(Int(1, MOST), 1, "packets a scheduling", live=u32)
-    active = Arg(Bool(), True, "whether it makes packets", live=flag)
-    length = Arg(Int(-1, LONGEST), -1, "bytes a packet: DATA is cut or repeated; -1: as DATA is", positional=False)
-    timestamp = Arg(Bool(), True, "sets the timestamp", positional=False)
-    stop = Arg(Bool(), False, "stops the router after LIMIT packets", positional=False)
-    end_call = Arg(Raw(), "", "`HANDLER [VALUE]` to write after LIMIT packets", positional=False)
-    frame: Blob
-    size: u32
     count: u64
     wait: u64
     ended: flag
     reads = ("count",)
-    example = "InfiniteSource(LIMIT 5, BURST 2) -> c :: Counter -> Discard;"
-    example_reads = {"c.count": "5", "c.byte_count": "320"}
-    see = ("RatedSource", "TimedSource", "RandomSource")
 
     def configure(self):
         self.ends = self.stop or bool(self.end_call)
-        self.fixed = len(packet_bytes(self.data, self.length))
-        self.make_frame()
-
-    def make_frame(self):
-        made = packet_bytes(self.data, self.length)
-        self.frame.bind(made)
-        self.size = len(made)
-
-    def task(self) -> bool:
-        if not self.active:
-            return False
-        n: u32 = self.burst
-        if self.limit >= 0:
-            left = self.limit - i64(self.count)
-            if left <= 0:
-                self.end()
-                return False
-            if left < i64(n):
-                n = u32(left)
-        stamp = walltime()
-        made: u32 = 0
-        for _ in bounded(n, MOST):
-            if not self.ready(0):
-                break
-            # A known length makes the copy a few instructions.
-            if self.size == self.fixed:
-                p = self.make_from(self.frame, 0, self.fixed)
-            else:
-                p = self.make_from(self.frame, 0, self.size)
-            if p is None:
-                self.later()
-                break
-            if self.timestamp:
-                p.timestamp = stamp
-            made += 1
-            self.push(0, p)
-        self.count += made
-        if made != n:
-            return False
-        self.wait = 0
-        if self.limit >= 0 and i64(self.count) >= self.limit:
-            self.end()
-            return False
-        return True
-
-    def pull(self, port):
-        if not self.active:
-            return None
-        if self.limit >= 0 and i64(self.count) >= self.limit:
-            self.end()
-            return None
-        p = self.make_from(self.frame, 0, self.size)
-        if p is None:
-            self.later()
-            return None
-        self.wait = 0
-        self.count += 1
-        if self.timestamp:
-            p.timestamp = walltime()
-        return p
 
     def later(self):
         """No frame is free, and nobody tells when one is."""
@@ -132,10 +58,25 @@ class InfiniteSource(Element):
         self.wake()
         self.wake_down()
 
-    def end(self):
+    def spent(self) -> bool:
+        """LIMIT packets are made; whoever waits for that hears it once."""
+        if self.limit < 0 or i64(self.count) < self.limit:
+            return False
         if self.ends and not self.ended:
             self.ended = True
             self.finish()
+        return True
+
+    def share(self) -> u32:
+        """How many packets to make in this run of the task."""
+        if not self.active:
+            return 0
+        if self.spent():
+            return 0
+        n: u32 = self.burst
+        if self.limit >= 0 and self.limit - i64(self.count) < i64(n):
+            n = u32(self.limit - i64(self.count))
+        return n
 
     @python
     def finish(self):
@@ -143,7 +84,7 @@ class InfiniteSource(Element):
             handler, _, value = self.end_call.partition(" ")
             self.router.write(handler, value.strip())
         if self.stop:
-            self.router.stop()
+            self.router.please_stop()
 
     def rouse(self):
         self.wake_task()
@@ -166,6 +107,23 @@ class InfiniteSource(Element):
         self.ended = False
         self.rouse()
 
+
+class _DataSource(_Source):
+    """A source whose packets are all alike.  Subclasses have the arguments data and length."""
+
+    frame: Blob
+    size: u32
+
+    def configure(self):
+        super().configure()
+        self.fixed = len(packet_bytes(self.data, self.length))
+        self.make_frame()
+
+    def make_frame(self):
+        made = packet_bytes(self.data, self.length)
+        self.frame.bind(made)
+        self.size = len(made)
+
     @read("data", "bytes of each packet")
     def read_data(self):
         return type(self).data.kind.show(self.data)
@@ -181,5 +139,125 @@ class InfiniteSource(Element):
 
     @write("length", "length of each packet from now on; -1: that of DATA")
     def write_length(self, text):
-        self.length = type(self).length.kind.parse(text.strip(), self.env)
+        self.length = Int(-1, LONGEST).parse(text.strip(), self.env)
         self.make_frame()
+
+
+class InfiniteSource(_DataSource):
+    """Makes packets whenever it is scheduled.
+
+    Pushes BURST packets a scheduling, or gives one a pull, each a fresh frame.  It stops after LIMIT packets, and while
+    a queue behind it is full.  Where no frame is free it tries again after 1 ms, 2 ms, 4 ms …, up to an hour.
+    """
+
+    data = Arg(Data(), TEXT, "bytes of each packet")
+    limit = Arg(Int(), -1, "packets to make; -1: no end", live=i64)
+    burst = Arg(Int(1, MOST), 1, "packets a scheduling", live=u32)
+    active = Arg(Bool(), True, "whether it makes packets", live=flag)
+    length = Arg(Int(-1, LONGEST), -1, "bytes a packet: DATA is cut or repeated; -1: as DATA is", positional=False)
+    timestamp = Arg(Bool(), True, "sets the timestamp", positional=False)
+    stop = Arg(Bool(), False, "stops the router after LIMIT packets", positional=False)
+    end_call = Arg(Raw(), "", "`HANDLER [VALUE]` to write after LIMIT packets", positional=False)
+    example = "InfiniteSource(LIMIT 5, BURST 2) -> c :: Counter -> Discard;"
+    example_reads = {"c.count": "5", "c.byte_count": "320"}
+    see = ("RatedSource", "TimedSource", "RandomSource")
+
+    def task(self) -> bool:
+        n = self.share()
+        if n == 0:
+            return False
+        stamp = walltime()
+        made: u32 = 0
+        for _ in bounded(n, MOST):
+            if not self.ready(0):
+                break
+            # A known length makes the copy a few instructions.
+            if self.size == self.fixed:
+                p = self.make_from(self.frame, 0, self.fixed)
+            else:
+                p = self.make_from(self.frame, 0, self.size)
+            if p is None:
+                self.later()
+                break
+            if self.timestamp:
+                p.timestamp = stamp
+            made += 1
+            self.push(0, p)
+        self.count += made
+        if made != n:
+            return False
+        self.wait = 0
+        return not self.spent()
+
+    def pull(self, port):
+        if not self.active:
+            return None
+        if self.spent():
+            return None
+        p = self.make_from(self.frame, 0, self.size)
+        if p is None:
+            self.later()
+            return None
+        self.wait = 0
+        self.count += 1
+        if self.timestamp:
+            p.timestamp = walltime()
+        return p
+
+
+class RandomSource(_Source):
+    """Makes packets of LENGTH random bytes whenever it is scheduled."""
+
+    length = Arg(Int(0, LONGEST), doc="bytes a packet")
+    limit = Arg(Int(), -1, "packets to make; -1: no end", live=i64)
+    burst = Arg(Int(1, MOST), 1, "packets a scheduling", live=u32)
+    active = Arg(Bool(), True, "whether it makes packets", live=flag)
+    stop = Arg(Bool(), False, "stops the router after LIMIT packets", positional=False)
+    end_call = Arg(Raw(), "", "`HANDLER [VALUE]` to write after LIMIT packets", positional=False)
+    example = "RandomSource(100, LIMIT 5) -> c :: Counter -> Discard;"
+    example_reads = {"c.count": "5", "c.byte_count": "500"}
+    see = ("InfiniteSource",)
+
+    def configure(self):
+        super().configure()
+        self.quads, self.rest = self.length // 4, tuple(range(self.length // 4 * 4, self.length))
+
+    def fill(self, p: Packet):
+        for i in range(self.quads):
+            p.set_u32(4 * i, random())
+        for i in self.rest:
+            p.set_u8(i, u8(random()))
+        p.timestamp = walltime()
+
+    def task(self) -> bool:
+        n = self.share()
+        made: u32 = 0
+        for _ in bounded(n, MOST):
+            if not self.ready(0):
+                break
+            p = self.make(self.length)
+            if p is None:
+                self.later()
+                break
+            self.fill(p)
+            made += 1
+            self.push(0, p)
+        self.count += made
+        if made != n or n == 0:
+            return False
+        self.wait = 0
+        return not self.spent()
+
+    def pull(self, port):
+        if not self.active:
+            return None
+        if self.spent():
+            return None
+        p = self.make(self.length)
+        if p is None:
+            self.later()
+            return None
+        self.fill(p)
+        self.wait = 0
+        self.count += 1
+        return p
