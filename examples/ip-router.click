@@ -7,14 +7,14 @@
 
 define($IN0 examples/captures/eth0-in.pcap, $OUT0 out/eth0-out.pcap,
        $IN1 examples/captures/eth1-in.pcap, $OUT1 out/eth1-out.pcap,
-       $MTU 1500);
+       $MTU 1500, $TIMING true);
 
 AddressInfo(eth0 18.26.4.24/24 00:00:C0:AE:67:EF,
             eth1 18.26.7.1/24  00:00:C0:4F:71:EF);
 
 // Frames in: only those for us or for all; ARP requests, ARP replies, IP, anything else.
 elementclass Input { $in, $if, $paint |
-  FromDump($in, TIMING true, STOP true)
+  FromDump($in, TIMING $TIMING, STOP true)
     -> HostEtherFilter($if)
     -> class :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
   class[0] -> ARPResponder($if) -> [1] output;
