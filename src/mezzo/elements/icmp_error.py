@@ -55,7 +55,7 @@ class ICMPError(Element):
     """
 
     src = Arg(IPAddress(), REQUIRED, "source address of the answers")
-    type = Arg(Named(TYPES, U8()), REQUIRED, "unreachable, timeexceeded, parameterproblem, redirect, sourcequench, or a number")
+    type = Arg(Named(TYPES, U8()), REQUIRED, "unreachable, timeexceeded, parameterproblem, redirect, or a number")
     code = Arg(Named(CODES, U8()), 0, "net, host, protocol, port, needfrag, transit, reassembly, ..., or a number")
     badaddrs = Arg(Many(IPAddress()), (), "addresses that get no answer, such as the networks' broadcast addresses")
     mtu = Arg(Int(68, 0xFFFF), 576, "longest answer, bytes", positional=False)

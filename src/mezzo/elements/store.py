@@ -94,6 +94,14 @@ class Lpm:
     def __len__(self) -> int:
         return sum(map(len, self.by_length))
 
+    def load_arrays(self, keys: Any, lengths: Any, values: Any) -> None:
+        """Replaces everything, from numpy arrays; of equal prefixes the last counts."""
+        self.clear()
+        for length in sorted(set(lengths.tolist())):
+            chosen = lengths == length
+            prefixes = keys[chosen] >> keys.dtype.type(self.key.bits - length) if length else keys[chosen] * 0
+            self.by_length[length] = dict(zip(prefixes.tolist(), values[chosen].tolist(), strict=True))
+
     def add(self, key: int, length: int, value: int) -> None:
         """Adds or replaces a prefix; bits of `key` beyond `length` do not count."""
         self.by_length[length][self._prefix(key, length)] = value

@@ -1,0 +1,350 @@
+"""IPv4 lookup elements: one face, three ways to keep the table.
+
+    RadixIPLookup DirectIPLookup RangeIPLookup   the LPM state: a compressed trie in native code
+    LinearIPLookup SortedIPLookup                an array searched from the longest prefix down
+    StaticIPLookup                               fixed; a small table becomes straight-line code
+
+A packet is routed by its destination annotation.  A route with a gateway puts that into the annotation, for ARPQuerier.
+The value of a prefix in the LPM is the number of its next hop; next hops are few even where routes are many.
+"""
+
+from typing import Any
+
+from mezzo.elements import LPM, Array, ConfigError, Element, Env, Packet, Port, Raw, Rest, bounded, read, u32, u64, write
+from mezzo.elements.ip_routes import Route, RouteList, parse_route, rows
+from mezzo.wire.address import format_ip, mask_of, parse_ip
+
+NO_HOP = 0xFFFFFFFF
+UNROLLED = 16  # routes that StaticIPLookup turns into code
+WARNINGS = 5  # repeated prefixes that are named one by one
+
+
+class _RouteTable(Element):
+    """The configuration and the handlers that only read; `_get`, `_find`, `_routes` are the table's own."""
+
+    ports, processing, flow = "1/-", "h/h", "x/x"
+    routes = Rest(Raw(), "routes: ADDRESS/LENGTH [GATEWAY] OUTPUT")
+
+    def setup(self, words: list[str], env: Env) -> list[str]:
+        # The arguments are routes and nothing else; half a million of them are read at once.
+        self.words, self.env, self.troubles, self.warnings = words, env.within(self.name), [], []
+        self.args["routes"] = words
+        listed = RouteList(words, self.noutputs, self.env)
+        self.troubles += listed.troubles
+        repeats = listed.drop_repeats()
+        for kept, dropped in repeats[:WARNINGS]:
+            self.warn(f"{kept.prefix} is given twice; `{kept}` is kept, `{dropped}` is not")
+        if len(repeats) > WARNINGS:
+            self.warn(f"{len(repeats) - WARNINGS} more prefixes are given twice; the first of each is kept")
+        if not self.troubles:
+            self._fill(listed)
+        return self.troubles
+
+    def _fill(self, listed: RouteList) -> None:
+        raise NotImplementedError
+
+    def _get(self, address: int, length: int) -> Route | None:
+        """The route of exactly this prefix."""
+        raise NotImplementedError
+
+    def _find(self, address: int) -> Route | None:
+        """The route that a packet to `address` takes."""
+        raise NotImplementedError
+
+    def _routes(self) -> Any:
+        raise NotImplementedError
+
+    @read("table", "the routes, one a line", flags="$")
+    def table(self):
+        return rows(self._routes())
+
+    @read("lookup", "output and gateway for an address; -1 when there is no route", param=True)
+    def lookup(self, text):
+        known = self.env.look("ip", text.strip())
+        route = self._find(known if known is not None else parse_ip(text.strip()))
+        if route is None:
+            return "-1"
+        return f"{route.port} {format_ip(route.gateway)}" if route.gateway else str(route.port)
+
+
+class _LiveTable(_RouteTable):
+    """Adds the handlers that change routes; `_put` and `_remove` are the table's own."""
+
+    def _put(self, route: Route) -> None:
+        raise NotImplementedError
+
+    def _remove(self, address: int, length: int) -> None:
+        raise NotImplementedError
+
+    def _clear(self) -> None:
+        raise NotImplementedError
+
+    def _act(self, command: str, text: str) -> tuple[Route, Route | None]:
+        """Does one command; gives the route meant and the one that was there before."""
+        if command not in ("add", "set", "remove"):
+            raise ConfigError(f"`{command}` is not a command; write add, set or remove, and a route")
+        route = parse_route(text, self.noutputs, self.env, command == "remove")
+        old = self._get(route.address, route.length)
+        if command == "remove":
+            if old is None or route.port >= 0 and old != route:
+                raise ConfigError(f"there is no route `{text.strip()}`")
+            self._remove(route.address, route.length)
+        elif command == "add" and old is not None:
+            raise ConfigError(f"conflict with existing route `{old}`; `set` replaces it")
+        else:
+            self._put(route)
+        return route, old
+
+    @write("add", "adds a route; an error where the prefix has one")
+    def add(self, text):
+        self._act("add", text)
+
+    @write("set", "adds or replaces a route")
+    def set(self, text):
+        self._act("set", text)
+
+    @write("remove", "removes the route of a prefix")
+    def remove(self, text):
+        self._act("remove", text)
+
+    @write("flush", "removes all routes")
+    def flush(self, text):
+        self._clear()
+
+    @write("ctrl", "lines of add, set or remove and a route; all of them or, after an error, none")
+    def ctrl(self, text):
+        done: list[tuple[Route, Route | None]] = []
+        try:
+            for line in text.splitlines():
+                command, _, rest = line.strip().partition(" ")
+                if command:
+                    done.append(self._act(command, rest))
+        except ValueError:
+            for route, old in reversed(done):
+                if old is None:
+                    self._remove(route.address, route.length)
+                else:
+                    self._put(old)
+            raise
+
+
+class RadixIPLookup(_LiveTable):
+    """Routes packets by longest prefix match; fast for tables of any size.
+
+    Packets without a route are dropped. Routes can be changed while packets flow.
+    """
+
+    places = 64  # next hops there is room for
+    lpm: LPM[u32]
+    hops: Array[u64, "places"]  # gateway << 32 | output
+    see = ("DirectIPLookup", "RangeIPLookup", "StaticIPLookup", "LinearIPLookup", "GetIPAddress")
+    example = """
+        InfiniteSource(LIMIT 3, STOP true) -> SetIPAddress(10.1.2.3)
+            -> r :: RadixIPLookup(0.0.0.0/0 192.168.0.1 0, 10.0.0.0/8 1)
+            -> a :: Counter -> Discard;
+        r[1] -> b :: Counter -> Discard;
+    """
+    example_reads = {"a.count": "0", "b.count": "3"}
+
+    def _fill(self, listed):
+        while self.places < 2 * len(listed.pairs):
+            self.places *= 2
+        for number, (gateway, port) in enumerate(listed.pairs):
+            self.hops[number] = gateway << 32 | port
+        self.used = len(listed.pairs)
+        self.listed = listed
+
+    def initialize(self):
+        # Only now, straight into the target's own table: half a million routes should not be kept twice.
+        self.lpm.load_arrays(self.listed.keys, self.listed.lengths, self.listed.hops)
+        self.listed = None
+
+    def process(self, p: Packet) -> Port:
+        number = self.lpm.lookup(p.dst_ip, NO_HOP)
+        if number == NO_HOP:
+            self.kill(p, "no route")
+            return
+        hop = self.hops[number]
+        gateway = u32(hop >> 32)
+        if gateway != 0:
+            p.dst_ip = gateway
+        return u32(hop)
+
+    def _route(self, address: int, length: int, number: int) -> Route:
+        hop = self.hops[number]
+        return Route(address, length, hop >> 32, hop & 0xFFFFFFFF)
+
+    def _get(self, address, length):
+        number = self.lpm.get(address, length, -1)
+        return None if number < 0 else self._route(address, length, number)
+
+    def _find(self, address):
+        number = self.lpm.lookup(address, NO_HOP)
+        return None if number == NO_HOP else self._route(0, 0, number)
+
+    def _routes(self):
+        return (self._route(*item) for item in self.lpm.items())
+
+    def _put(self, route):
+        self.lpm.add(route.address, route.length, self._hop(route.gateway << 32 | route.port))
+
+    def _hop(self, hop: int) -> int:
+        """The number of a next hop, a new one where it must be; those that no route uses any more are found again."""
+        for number in range(self.used):
+            if self.hops[number] == hop:
+                return number
+        if self.used < self.places:
+            self.used += 1
+            number = self.used - 1
+        else:
+            taken = {item[2] for item in self.lpm.items()}
+            number = next((n for n in range(self.places) if n not in taken), -1)
+            if number < 0:
+                raise ConfigError(f"there is room for {self.places} next hops, and all are used")
+        self.hops[number] = hop
+        return number
+
+    def _remove(self, address, length):
+        self.lpm.remove(address, length)
+
+    def _clear(self):
+        self.lpm.clear()
+
+
+class DirectIPLookup(RadixIPLookup):
+    """Routes packets by longest prefix match; the same table as RadixIPLookup, under its other name."""
+
+    see = ("RadixIPLookup",)
+    example = RadixIPLookup.example.replace("Radix", "Direct")
+
+
+class RangeIPLookup(RadixIPLookup):
+    """Routes packets by longest prefix match; the same table as RadixIPLookup, under its other name."""
+
+    see = ("RadixIPLookup",)
+    example = RadixIPLookup.example.replace("Radix", "Range")
+
+
+class LinearIPLookup(_LiveTable):
+    """Routes packets by longest prefix match in a list; for tables of a few routes.
+
+    The list is kept sorted, longest prefix first, so that the first match is the right one.
+    """
+
+    capacity = 64  # routes there is room for
+    keys: Array[u32, "capacity"]
+    masks: Array[u32, "capacity"]
+    hops: Array[u64, "capacity"]
+    used: u32
+    see = ("RadixIPLookup", "StaticIPLookup")
+    example = RadixIPLookup.example.replace("Radix", "Linear")
+    example_reads = RadixIPLookup.example_reads
+
+    def _fill(self, listed):
+        while self.capacity < 2 * len(listed):
+            self.capacity *= 2
+        self._load(listed)
+
+    def _load(self, routes: Any) -> None:
+        self.used = 0
+        for index, route in enumerate(sorted(routes, key=lambda r: (-r.length, r.address))):
+            self.keys[index], self.masks[index] = route.address, mask_of(route.length)
+            self.hops[index] = route.gateway << 32 | route.port
+            self.used += 1
+
+    def process(self, p: Packet) -> Port:
+        to = p.dst_ip
+        for i in bounded(self.used, self.capacity):
+            if to & self.masks[i] == self.keys[i]:
+                hop = self.hops[i]
+                gateway = u32(hop >> 32)
+                if gateway != 0:
+                    p.dst_ip = gateway
+                return u32(hop)
+        self.kill(p, "no route")
+
+    def _routes(self):
+        for i in range(self.used):
+            hop = self.hops[i]
+            yield Route(self.keys[i], self.masks[i].bit_count(), hop >> 32, hop & 0xFFFFFFFF)
+
+    def _get(self, address, length):
+        return next((r for r in self._routes() if (r.address, r.length) == (address, length)), None)
+
+    def _find(self, address):
+        return next((r for r in self._routes() if address & mask_of(r.length) == r.address), None)
+
+    def _put(self, route):
+        others = [r for r in self._routes() if r[:2] != route[:2]]
+        if len(others) >= self.capacity:
+            raise ConfigError(f"the table is full: it has room for {self.capacity} routes; use RadixIPLookup for more")
+        self._load([*others, route])
+
+    def _remove(self, address, length):
+        self._load([r for r in self._routes() if r[:2] != (address, length)])
+
+    def _clear(self):
+        self.used = 0
+
+
+class SortedIPLookup(LinearIPLookup):
+    """Routes packets by longest prefix match in a sorted list: LinearIPLookup under its other name."""
+
+    see = ("LinearIPLookup",)
+    example = RadixIPLookup.example.replace("Radix", "Sorted")
+
+
+class StaticIPLookup(_RouteTable):
+    """Routes packets by longest prefix match in a table that never changes.
+
+    A table of at most 16 routes becomes code without any memory; larger ones are kept as RadixIPLookup keeps them.
+    """
+
+    places = 1
+    lpm: LPM[u32]
+    hops: Array[u64, "places"]
+    see = ("RadixIPLookup", "LinearIPLookup")
+    example = RadixIPLookup.example.replace("Radix", "Static")
+    example_reads = RadixIPLookup.example_reads
+
+    def _fill(self, listed):
+        self.small = len(listed) <= UNROLLED
+        found = sorted(listed, key=lambda r: (-r.length, r.address)) if self.small else ()
+        self.code = tuple((r.address, mask_of(r.length), r.gateway, r.port) for r in found)
+        if not self.small:
+            self.places = max(1, len(listed.pairs))
+            for number, (gateway, port) in enumerate(listed.pairs):
+                self.hops[number] = gateway << 32 | port
+        self.listed = listed
+
+    def initialize(self):
+        if not self.small:
+            self.lpm.load_arrays(self.listed.keys, self.listed.lengths, self.listed.hops)
+        self.listed = None
+
+    def process(self, p: Packet) -> Port:
+        to = p.dst_ip
+        if self.small:
+            for key, mask, way, port in self.code:
+                if to & mask == key:
+                    if way != 0:
+                        p.dst_ip = way
+                    return port
+        else:
+            number = self.lpm.lookup(to, NO_HOP)
+            if number != NO_HOP:
+                hop = self.hops[number]
+                gateway = u32(hop >> 32)
+                if gateway != 0:
+                    p.dst_ip = gateway
+                return u32(hop)
+        self.kill(p, "no route")
+
+    def _routes(self):
+        if self.small:
+            return (Route(key, mask.bit_count(), way, port) for key, mask, way, port in self.code)
+        return (Route(k, n, self.hops[v] >> 32, self.hops[v] & 0xFFFFFFFF) for k, n, v in self.lpm.items())
+
+    def _find(self, address):
+        fitting = (r for r in self._routes() if address & mask_of(r.length) == r.address)
+        return max(fitting, key=lambda r: r.length, default=None)

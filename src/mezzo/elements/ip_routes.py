@@ -1,0 +1,144 @@
+"""Routes: how they are written, read, and kept as text; shared by all IPv4 lookup elements.
+
+A route is `ADDRESS/LENGTH [GATEWAY] OUTPUT`; a gateway written `-` is none.  A table can have half a million routes in
+one configuration string, so the plain form is read in one tight loop, and only what does not fit goes to the careful
+reader, which knows names and explains what is wrong.
+"""
+
+import socket
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mezzo.elements.args import Env, IPAddress, IPPrefix
+from mezzo.elements.units import parse_int
+from mezzo.wire.address import format_ip, mask_of, parse_prefix
+
+FORM = "ADDRESS/LENGTH [GATEWAY] OUTPUT"
+_LENGTHS = {str(n): n for n in range(33)}
+
+
+class Route(NamedTuple):
+    """`gateway` 0 is none; `port` -1, in a removal, is any."""
+
+    address: int
+    length: int
+    gateway: int
+    port: int
+
+    @property
+    def prefix(self) -> str:
+        return f"{format_ip(self.address)}/{self.length}"
+
+    def __str__(self) -> str:
+        return f"{self.prefix} {format_ip(self.gateway) if self.gateway else '-'} {self.port}"
+
+    def row(self) -> str:
+        """As the `table` handler prints it, in columns."""
+        first = f"{self.prefix}\t"
+        second = f"{format_ip(self.gateway) if self.gateway else '-'}\t"
+        first += "\t" if len(first) < 17 else ""
+        second += "\t" if len(second) < 9 else ""
+        return f"{first}{second}{self.port}"
+
+
+def parse_route(text: str, outputs: int, env: Env, removal: bool = False) -> Route:
+    """Reads one route; a removal may leave out what follows the prefix."""
+    words = text.split()
+    if not 2 - removal <= len(words) <= 3:
+        raise ValueError(f"`{text}` is not a route; write {FORM}")
+    address, length = _prefix(words[0], env)
+    gateway, port = 0, -1
+    if len(words) == 3 and words[1] != "-":
+        gateway = IPAddress().parse(words[1], env)
+    if len(words) > 1:
+        port = _port(words[-1], text, outputs)
+    return Route(address & mask_of(length), length, gateway, port)
+
+
+def _prefix(text: str, env: Env) -> tuple[int, int]:
+    """A prefix, a name that stands for one, or an address alone, which is a /32."""
+    if "/" in text or env.look("prefix", text) is not None:
+        address, length = IPPrefix().parse(text, env)
+        return address, length
+    known = env.look("ip", text)
+    return (known, 32) if known is not None else parse_prefix(text, bare=True)
+
+
+def _port(text: str, route: str, outputs: int) -> int:
+    try:
+        port = parse_int(text)
+    except ValueError:
+        raise ValueError(f"`{route}`: the output `{text}` is not a number; write {FORM}") from None
+    if not 0 <= port < outputs:
+        raise ValueError(f"`{route}`: there is no output {port}; outputs 0 to {outputs - 1} are connected")
+    return port
+
+
+class RouteList:
+    """Routes in columns: numpy arrays `keys`, `lengths`, `hops`; hop i is the (gateway, port) pair `pairs[i]`."""
+
+    def __init__(self, words: list[str], outputs: int, env: Env) -> None:
+        self.troubles: list[str] = []
+        self.pairs: list[tuple[int, int]] = []
+        self._number: dict[tuple[int, int], int] = {}
+        self._read(words, outputs, env)
+
+    def hop(self, gateway: int, port: int) -> int:
+        """The number of a pair."""
+        number = self._number.setdefault((gateway, port), len(self.pairs))
+        if number == len(self.pairs):
+            self.pairs.append((gateway, port))
+        return number
+
+    def _read(self, words: list[str], outputs: int, env: Env) -> None:
+        keys, lengths, hops = [], [], []
+        known: dict[str, int] = {}  # what follows the prefix -> hop
+        to_bytes, inet = socket.inet_pton, socket.AF_INET
+        for word in words:
+            prefix, _, tail = word.partition(" ")
+            address, _, length = prefix.partition("/")
+            try:
+                row = to_bytes(inet, address), _LENGTHS[length], known[tail]
+            except (OSError, KeyError, ValueError):
+                try:
+                    route = parse_route(word, outputs, env)
+                except ValueError as trouble:
+                    self.troubles.append(str(trouble))
+                    continue
+                number = known[tail] = self.hop(route.gateway, route.port)
+                row = route.address.to_bytes(4, "big"), route.length, number
+            keys.append(row[0])
+            lengths.append(row[1])
+            hops.append(row[2])
+        self.lengths = np.array(lengths, np.uint32)
+        self.hops = np.array(hops, np.uint32)
+        masks = np.array([mask_of(n) for n in range(33)], np.uint32)
+        self.keys = np.frombuffer(b"".join(keys), ">u4").astype(np.uint32) & masks[self.lengths]
+
+    def drop_repeats(self) -> list[tuple[Route, Route]]:
+        """Keeps the first of equal prefixes; gives (the one kept, the one dropped)."""
+        ids = self.keys.astype(np.uint64) << np.uint64(6) | self.lengths.astype(np.uint64)
+        _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+        if len(first) == len(ids):
+            return []
+        kept = first[place.reshape(-1)]
+        repeats = np.flatnonzero(kept != np.arange(len(ids)))
+        found = [(self.route(int(kept[i])), self.route(int(i))) for i in repeats]
+        stay = np.sort(first)
+        self.keys, self.lengths, self.hops = self.keys[stay], self.lengths[stay], self.hops[stay]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def route(self, index: int) -> Route:
+        return Route(int(self.keys[index]), int(self.lengths[index]), *self.pairs[int(self.hops[index])])
+
+    def __iter__(self) -> Iterator[Route]:
+        return map(self.route, range(len(self)))
+
+
+def rows(routes: Iterable[Route]) -> str:
+    return "".join(f"{route.row()}\n" for route in routes)
