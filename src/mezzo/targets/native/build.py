@@ -25,6 +25,9 @@ def machine() -> tuple[Any, str]:
     """(LLVM's target machine of this CPU, a text that names it)."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    # The context has a use per counter and more; past the usual 100 uses LLVM gives up proving that nobody else sees
+    # it, and with that the right to keep counters in registers.
+    llvm.set_option("mezzo", "--capture-tracking-max-uses-to-explore=20000")
     cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
     made = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True)

@@ -184,6 +184,23 @@ def _move(f: Frame, kind: str, to: str, source: str, length: str, tag: str = TAG
     f.t.do(f"call void @llvm.{kind}.{suffix}(ptr {to}, {source}, i64 {length}, i1 false){tag}")
 
 
+def _copy_in(f: Frame, to: str, source: str, length: str) -> None:
+    """Copies from a blob.  A short constant length is wide loads and stores: LLVM would merge a `memcpy` with another
+    of unknown length into one call, and it does not hoist the loads of a `memcpy` out of a loop."""
+    if not length.isdigit() or int(length) > 256:
+        _move(f, "memcpy", to, f"ptr {source}", length, "")
+        return
+    left, at = int(length), 0
+    while left:
+        size = next((s for s in (32, 16, 8, 4, 2, 1) if s <= left), 1)
+        start = at
+        if (whole := next((s for s in (4, 8, 16, 32) if s >= left), 0)) and whole <= int(length) and left not in (1, 2):
+            size, start = whole, int(length) - whole  # the last piece overlaps the one before
+        type = f"<{size} x i8>"
+        f.t.store(type, f.t.load(type, source, start, "blob"), to, start, "data")
+        at, left = start + size, int(length) - start - size
+
+
 def _wide(f: Frame, e: Expr, v: str) -> str:
     """A u32 as i64; constants stay constants."""
     return v if isinstance(e, Const) else f.t.widen(v, "i32", "i64")
@@ -201,7 +218,7 @@ def _copy_blob(f: Frame, s: ops.CopyBlob) -> None:
     packet, offset, source = value(f, s.packet), value(f, s.offset), value(f, s.source_offset)
     length = _wide(f, s.length, value(f, s.length))
     to = f.span(packet, s.mark, s.offset, offset, length)
-    _move(f, "memcpy", to, f"ptr {blob_span(f, s.state, source, length)}", length, "")
+    _copy_in(f, to, blob_span(f, s.state, source, length), length)
 
 
 def _new(f: Frame, name: str, length: str) -> tuple[str, str, str]:
@@ -229,7 +246,7 @@ def _make_from(f: Frame, s: ops.MakeFrom) -> None:
     offset, length = value(f, s.offset), value(f, s.length)
     source = blob_span(f, s.state, offset, _wide(f, s.length, length))
     at, _, done = _new(f, s.name, length)
-    _move(f, "memcpy", at, f"ptr {source}", _wide(f, s.length, length), "")
+    _copy_in(f, at, source, _wide(f, s.length, length))
     f.t.jump(done)
     f.t.at(done)
 
