@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 _COMMENT = r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
 _DOUBLE = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
@@ -86,16 +87,7 @@ def strip_comments(text: str) -> str:
 
 def argument_offsets(text: str) -> list[int]:
     """Where each argument that `split_args` finds begins in the text as written, comments and all."""
-    starts = [0]
-    depth = 0
-    grouping = _parens_balance(text, _PLACER)
-    for m in _PLACER.finditer(text):
-        mark = m.group("mark")
-        if mark == "," and depth == 0:
-            starts.append(m.end())
-        elif grouping and mark in ("(", ")"):
-            depth += 1 if mark == "(" else -1
-    return [_SPACE_BEFORE.match(text, start).end() for start in starts]  # type: ignore[union-attr]
+    return [_SPACE_BEFORE.match(text, start).end() for start in _argument_starts(text)]  # type: ignore[union-attr]
 
 
 def unquote(text: str) -> str:
@@ -157,6 +149,22 @@ def _split_marked(text: str) -> Iterator[str]:
         elif grouping and mark in ("(", ")"):
             depth += 1 if mark == "(" else -1
     yield text[start:]
+
+
+def _argument_starts(text: str) -> Iterator[int]:
+    """The beginning, and the place behind each comma that splits."""
+    yield 0
+    if _is_plain(text) and not any(mark in text for mark in ("(", ")", "//", "/*")):
+        yield from accumulate(len(part) + 1 for part in text.split(",")[:-1])
+        return
+    depth = 0
+    grouping = _parens_balance(text, _PLACER)
+    for m in _PLACER.finditer(text):
+        mark = m.group("mark")
+        if mark == "," and depth == 0:
+            yield m.end()
+        elif grouping and mark in ("(", ")"):
+            depth += 1 if mark == "(" else -1
 
 
 def _parens_balance(text: str, pattern: re.Pattern[str]) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from mezzo.base import Note, Reporter, Span
-from mezzo.elements.confparse import argument_offsets, split_args, split_words, unquote
+from mezzo.elements.confparse import split_args, split_words, unquote
 from mezzo.frontends.click.library import Libraries
 from mezzo.frontends.click.scope import CompoundClass, ElementClass, Link, Member, Scope, Unit
 from mezzo.frontends.click.source import ConfigText, SourceText
@@ -52,6 +53,8 @@ def resolve_file(
     class_names: Sequence[str] = (),
 ) -> Unit:
     """The unit of a whole file; `libraries` gathers its requirements."""
+    # Asked for each name there is, and an answer may cost a look at the disk.
+    is_element_class = cache(is_element_class) if is_element_class is not None else None
     unit = Unit("", 0, lambda: block.source.span(0))
     scope = Scope(unit, [block], reporter, is_element_class, class_names)
     resolver = _Resolver(scope, block.source, libraries)
@@ -103,12 +106,11 @@ class _Resolver:
         self._scope.classes[statement.name] = cls
 
     def _define(self, statement: Define) -> None:
-        offsets = argument_offsets(statement.config.text)
-        for arg, offset in zip(split_args(statement.config.text), offsets, strict=False):
+        for index, arg in enumerate(split_args(statement.config.text)):
             if not arg:
                 continue
             word, *rest = arg.split(None, 1)
-            place = _place(statement.config, offset, len(word))
+            place = _place(statement.config, index, len(word))
             name = word[1:]
             if word[0] != "$" or not name.replace("_", "a").isalnum() or not name.isascii():
                 self._reporter.error(f"`{word}` is not a variable", place(), hint="write `define($NAME VALUE)`")
@@ -216,19 +218,19 @@ class _Resolver:
         for index, refs in enumerate(chain.lists):
             ends = self._list(refs, alone=not chain.arrows)
             if index == 0:
-                self._refuse_useless_ports(refs, ends, "input")
+                self._refuse_useless_ports(refs, "input")
             else:
                 self._join(before, ends, chain.arrows[index - 1])
             before = ends
-        self._refuse_useless_ports(chain.lists[-1], before, "output")
+        self._refuse_useless_ports(chain.lists[-1], "output")
 
-    def _refuse_useless_ports(self, refs: list[Reference], ends: list[End], side: str) -> None:
-        for ref, end in zip(refs, ends, strict=True):
-            if end.inputs if side == "input" else end.outputs:
-                where = "before the first" if side == "input" else "behind the last"
-                ports = ref.inputs if side == "input" else ref.outputs
-                offset = ref.offset if ports is None else ports.offset
-                self._error(f"the {side} ports {where} element of a chain lead nowhere", offset, hint="add an arrow")
+    def _refuse_useless_ports(self, refs: list[Reference], side: str) -> None:
+        for ref in refs:
+            ports = ref.inputs if side == "input" else ref.outputs
+            if ports is not None:
+                what = "before the first" if side == "input" else "behind the last"
+                message = f"the {side} ports {what} element of a chain lead nowhere"
+                self._error(message, ports.offset, hint="add an arrow, or drop the ports")
 
     def _list(self, refs: list[Reference], alone: bool) -> list[End]:
         if alone and len(refs) > 1:
@@ -446,8 +448,8 @@ class _Side:
         return listed
 
 
-def _place(config: ConfigText, offset: int, width: int) -> Callable[[], Span]:
-    return lambda: config.span(offset, max(1, width))
+def _place(config: ConfigText, argument: int, width: int) -> Callable[[], Span]:
+    return lambda: config.argument_span(argument, width) or config.span()
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -78,10 +78,10 @@ class ConfigText:
         begin, source_begin = self.pieces[which]
         return self.source.span(source_begin + offset - begin, width)
 
-    def argument_span(self, index: int) -> Span | None:
+    def argument_span(self, index: int, width: int = 1) -> Span | None:
         """The place of the argument with this index, if there is one as written."""
         offsets = argument_offsets(self.text)
         if not 0 <= index < len(offsets):
             return None
         offset = offsets[index]
-        return self.span(min(offset, len(self.text) - 1) if self.text else 0)
+        return self.span(min(offset, len(self.text) - 1) if self.text else 0, width)
