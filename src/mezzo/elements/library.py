@@ -15,7 +15,7 @@ from mezzo.elements.element import Element
 
 _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
 _ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
-_NOT_ELEMENTS = {"__init__", "args", "confparse", "decision", "decision_code", "element", "library", "scheduler", "store", "units"}
+_NOT_ELEMENTS = {"__init__", "args", "confparse", "element", "library", "scheduler", "store", "units"}
 
 _registered: dict[str, type[Element]] = {}
 
