@@ -208,8 +208,9 @@ class _Walk:
         """`back` without what a quiet round poisoned: the round that is not quiet will report that."""
         if back is None:
             return None
-        kept = {name: entry.get(name) if fact.kind is POISON else fact for name, fact in back.items()}
-        return {name: fact for name, fact in kept.items() if fact is not None}
+        poisoned = {name for name, fact in back.items() if fact.kind is POISON}
+        kept = {name: fact for name, fact in back.items() if name not in poisoned}
+        return kept | {name: entry[name] for name in poisoned & entry.keys()}
 
     def lost(self, node: ops.For, before: Facts, back: Facts | None) -> Iterator[str]:
         """Packets from before the loop that a round gives away and then goes round again."""
@@ -221,7 +222,7 @@ class _Walk:
                 f"`{name}` is {after.verb} in a loop, and the next round would not have it",
                 after.left,
                 [Note("the loop begins here", node.span), *self.origin(fact)],
-                f"give away a clone in the loop (copy = {name}.clone()), or leave the loop right after (return or break)",
+                f"give away a clone in the loop (copy = {name}.clone()), or leave it right after (return or break)",
             )
             yield name
 

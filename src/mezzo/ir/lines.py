@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import NoReturn
@@ -40,6 +41,11 @@ _TOKEN = re.compile(
   )""",
     re.VERBOSE | re.ASCII,
 )
+
+
+def whole(digits: str) -> int:
+    """A number in base 16 (0x…) or 10."""
+    return int(digits, 16 if "0x" in digits else 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,19 @@ class Line:
         return TYPES[self.take()]
 
     def number(self) -> int:
-        if self.kind() != "number":
-            self.fail("expected a number here")
-        return int(self.take(), 0)
+        if self.kind() != "number" or self.peek().endswith(tuple(TYPES)):
+            self.fail("expected a number without a type here")
+        return whole(self.take())
+
+    def string(self) -> str:
+        try:
+            text = json.loads(self.peek()) if self.kind() == "text" else None
+        except ValueError:
+            text = None
+        if not isinstance(text, str):
+            self.fail("expected a text in double quotes here")
+        self.at += 1
+        return text
 
     def end(self) -> None:
         if self.kind() != "end":

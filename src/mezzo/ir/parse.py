@@ -6,7 +6,6 @@ declarations of states and functions, and the assignments above.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -52,7 +51,7 @@ class _UnitParser(Declared):
             self.state(line)
         elif line.peek() == "reasons" and line.tokens[1].kind == "text":
             line.take()
-            self.reasons = _listed(line, lambda: str(json.loads(line.take())))
+            self.reasons = _listed(line, line.string)
         elif line.peek() == "hosts" and line.peek(1) != "(":
             line.take()
             self.hosts = _listed(line, line.name)
@@ -67,9 +66,10 @@ class _UnitParser(Declared):
         line.take(":")
         kind = "scalar" if line.peek() in TYPES else line.take()
         key = None
+        if line.maybe("["):
+            key = line.type()
+            line.take("]")
         type_ = line.type() if line.peek() in TYPES else VOID
-        if line.maybe("->"):
-            key, type_ = type_, (line.type() if line.peek() in TYPES else VOID)
         size = line.number() if line.maybe("x") else 0
         self.states[name] = State(name, kind, type_, size, key)
 
@@ -91,6 +91,8 @@ class _UnitParser(Declared):
         return Function(name, tuple(params), ret, (), entry)
 
     def function(self, head: Function, start: int, stop: int) -> Function:
+        if start == stop:
+            self.lines[start - 1].fail("expected a body below this")
         reader = _BodyParser(self, self.lines[start:stop], {p.name: p.type for p in head.params})
         return Function(head.name, head.params, head.ret, reader.body(2), head.entry)
 
@@ -169,10 +171,9 @@ class _BodyParser(ExprParser):
 
     def reason(self, line: Line) -> int:
         if line.kind() == "text":
-            text = json.loads(line.peek())
+            text = line.string()
             if text not in self.unit.reasons:
                 line.fail("this reason is not among the unit's `reasons`")
-            line.take()
             return self.unit.reasons.index(text)
         return int(line.take()[1:]) if line.kind() == "reason" else -1
 
@@ -191,7 +192,7 @@ class _BodyParser(ExprParser):
         return ops.Kill(packet, self.reason(line))
 
     def timer(self, line: Line) -> ops.Stmt:
-        return ops.TimerClear() if line.maybe("clear") else ops.TimerSet(self.operand(line))
+        return ops.TimerClear() if line.maybe("clear") else ops.TimerSet(self.expr(line))
 
     def clear(self, line: Line) -> ops.Stmt:
         packet = self.local(line)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mezzo.ir import ops
-from mezzo.ir.lines import BINARY, COMPARE, META, RESERVED, TYPE_WORDS, Line
+from mezzo.ir.lines import BINARY, COMPARE, META, RESERVED, TYPE_WORDS, Line, whole
 from mezzo.ir.module import State
 from mezzo.ir.types import PACKET, TYPES, U32, Type
 
@@ -78,11 +78,10 @@ class ExprParser:
     def number(self, line: Line) -> ops.Const:
         found = re.fullmatch(rf"(-?(?:0x[0-9a-f]+|\d+))({TYPE_WORDS})?", line.take())
         assert found is not None, "the token is a number"
-        return ops.Const(TYPES[found[2]] if found[2] else U32, int(found[1], 0))
+        return ops.Const(TYPES[found[2]] if found[2] else U32, whole(found[1]))
 
     def local(self, line: Line) -> ops.Local:
-        token = line.peek()
-        if token in RESERVED:
+        if line.kind() != "name" or line.peek() in RESERVED:
             line.fail("expected a value here")
         name, _, given = line.name().partition(":")
         type_ = TYPES[given] if given else self.types.get(name := name.strip("`"))

@@ -184,7 +184,7 @@ class StateOf(Rule):
         state = check.states.get(value)
         if state is None:
             return f"is {value!r}, which is not declared"
-        return "" if state.kind in self.kinds else f"is a {state.kind}, not {' or '.join(self.kinds)}"
+        return "" if state.kind in self.kinds else f"is {_a(state.kind)}, not {' or '.join(self.kinds)}"
 
 
 @dataclass(frozen=True)
@@ -324,6 +324,10 @@ class Block(Rule):
         check.body(value)
         check.depth -= self.loop
         return ""
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
 def _typed(value: Any, type_: Type) -> str:

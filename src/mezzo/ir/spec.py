@@ -1,6 +1,6 @@
 """What is valid IR, as a table: one row for each node kind, one rule for each of its fields.
 
-    ops.Index: {"type": Elem(), "state": StateOf(("array",)), "index": Of(U32)}
+    ops.Index: {"state": StateOf(("array",)), "type": Elem(), "index": Of(U32)}
 
 `check_unit` walks a unit and holds every node against its row; it lists all violations.  They are mistakes of a front
 end, a pass or an element that generates code, so a message names the function and shows the node.  The rules are
@@ -85,15 +85,15 @@ ROWS: dict[type[ops.Node], Row] = {
     ops.Cast: {"type": IsType(), "a": Number()},
     ops.Select: {"type": IsType(), "cond": _BOOL, "a": Same(), "b": Same()},
     ops.PLoad: {"type": IsType("bytes"), "packet": APacket(), "mark": _MARK, "offset": _N32, "order": _ORDER},
-    ops.Meta: {"type": MetaType(), "packet": APacket(), "field": Word(tuple(META))},
+    ops.Meta: {"field": Word(tuple(META)), "type": MetaType(), "packet": APacket()},
     ops.Anno: {"type": IsType("bytes"), "packet": APacket(), "offset": AnnoAt(), "order": _ORDER},
     ops.Sum16: {
         "packet": APacket(), "mark": _MARK, "offset": _N32, "length": _N32, "init": _N32, "type": Exactly(U16),
     },
     ops.IsNone: {"packet": APacket(), "type": Exactly(BOOL)},
-    ops.Get: {"type": Elem(), "state": StateOf(("scalar",))},
-    ops.Index: {"type": Elem(), "state": StateOf(("array",)), "index": _N32},
-    ops.TableGet: {"type": Elem(), "state": StateOf(("table",)), "key": Key(), "default": Elem()},
+    ops.Get: {"state": StateOf(("scalar",)), "type": Elem()},
+    ops.Index: {"state": StateOf(("array",)), "type": Elem(), "index": _N32},
+    ops.TableGet: {"state": StateOf(("table",)), "type": Elem(), "key": Key(), "default": Elem()},
     ops.TableHas: {"state": StateOf(("table",)), "key": Key(), "type": Exactly(BOOL)},
     ops.LpmGet: {"type": Exactly(U32), "state": StateOf(("lpm",)), "key": Key(), "default": _N32},
     ops.Count: {"state": StateOf(("ring", "table", "buffer", "blob")), "type": Exactly(U32)},
@@ -103,7 +103,7 @@ ROWS: dict[type[ops.Node], Row] = {
     ops.WallTime: {"type": Exactly(U64)},
     ops.Random: {"type": Exactly(U32)},
     ops.Ready: {"port": Whole(0, 0xFFFF), "type": Exactly(BOOL)},
-    ops.Call: {"type": IsType("result"), "function": Callee(), "args": Args()},
+    ops.Call: {"function": Callee(), "type": IsType("result"), "args": Args()},
     ops.Host: {"method": HostName(), "packet": APacket(optional=True), "args": Args(), "type": Exactly(I64)},
     ops.Set: {"value": Number(), "name": Born()},
     ops.Eval: {"value": Effect()},
@@ -117,7 +117,7 @@ ROWS: dict[type[ops.Node], Row] = {
         "packet": APacket(), "field": Word(("timestamp", "packet_type", "mac", "net", "trans")), "value": MetaType(),
     },
     ops.MarkClear: {"packet": APacket(), "mark": _MARKS_SET},
-    ops.AnnoSet: {"packet": APacket(), "offset": AnnoAt(), "value": Number("bytes"), "order": _ORDER},
+    ops.AnnoSet: {"packet": APacket(), "value": Number("bytes"), "offset": AnnoAt(), "order": _ORDER},
     ops.Resize: {"kind": Word(("strip", "prepend", "append", "trim")), "packet": APacket(), "amount": _N32},
     ops.Copy: {
         "packet": APacket(), "mark": _MARK, "offset": _N32, "source": APacket(), "source_mark": _MARK,

@@ -52,7 +52,8 @@ def print_function(function: Function, reasons: tuple[str, ...] = ()) -> str:
     """One function; `reasons` are its unit's."""
     params = ", ".join(f"{_name(p.name)}: {p.type.name}" for p in function.params)
     ret = "" if function.ret is VOID else f" -> {function.ret.name}"
-    head = f"{'entry ' if function.entry else ''}{function.name}({params}){ret}:"
+    name = "`entry`" if function.name == "entry" else function.name
+    head = f"{'entry ' if function.entry else ''}{name}({params}){ret}:"
     printer = _Printer(reasons, {p.name: p.type for p in function.params})
     printer.body(function.body, "  ")
     return "\n".join([head, *printer.lines])
@@ -90,7 +91,7 @@ def _linked(number: int, linked: Linked) -> str:
 def _state(state: State) -> str:
     if state.kind == "scalar" and not state.size and state.key is None:
         return f"state {state.name}: {state.type.name}"
-    key = f" {state.key.name} ->" if state.key is not None else ""
+    key = f"[{state.key.name}]" if state.key is not None else ""
     type_ = f" {state.type.name}" if state.type is not VOID else ""
     return f"state {state.name}: {state.kind}{key}{type_}" + (f" x {state.size}" if state.size else "")
 
@@ -270,7 +271,7 @@ _STMTS: dict[type[ops.Stmt], _Row] = {
         f"self.{n.state}.put_packet({p.place(n.packet, n.mark, n.offset)}, {p.top(n.length)})"
     ),
     ops.Wake: lambda p, n: f"wake {n.who}",
-    ops.TimerSet: lambda p, n: f"timer {p.expr(n.at)}",
+    ops.TimerSet: lambda p, n: f"timer {p.top(n.at)}",
     ops.TimerClear: lambda p, n: "timer clear",
     ops.RunTask: lambda p, n: f"{p.born(n.name, BOOL)} = run_task({p.top(n.index)})",
     ops.FireTimer: lambda p, n: f"fire_timer({p.top(n.index)})",
