@@ -6,7 +6,7 @@ set.  One heap holds tasks, one timers; both live in the same arrays, the tasks 
 
 A task is off the heap while it runs; it goes back when it asks to run again or something wakes it.
 `run` comes back with a status: BUDGET spent, STOPPED, DONE (nothing will ever run again), WAIT (for the next timer).
-Under the virtual clock the time is that of the last timer, and moves only when no task is runnable.
+Under the virtual clock the time is that of the last timer, and moves only when no task is runnable, to `limit` at most.
 """
 
 from mezzo.elements.args import Arg, Bool, Int
@@ -16,6 +16,7 @@ from mezzo.ir.types import U64 as u64
 
 BUDGET, STOPPED, DONE, WAIT = 0, 1, 2, 3
 NOWHERE = 0xFFFF_FFFF
+NEVER = 0xFFFF_FFFF_FFFF_FFFF
 STRIDE1 = 1 << 16  # the stride of a task with one ticket
 DEFAULT_TICKETS = 1024
 DEPTH = 24  # a heap of 2^24 entries
@@ -32,6 +33,7 @@ class Scheduler(Element):
     ntasks = Arg(Int(), 1)
     places = Arg(Int(), 1)
     now: u64
+    limit: u64  # a virtual clock does not pass it
     stop: u32
     rounds: u64
     pass_now: u64
@@ -45,6 +47,7 @@ class Scheduler(Element):
     stride: Array[u64, "places"]
 
     def configure(self):
+        self.limit = NEVER
         for i in range(self.places):
             self.where[i] = NOWHERE
             self.stride[i] = STRIDE1 // DEFAULT_TICKETS
@@ -194,6 +197,9 @@ class Scheduler(Element):
             elif self.timer_count == 0:
                 return DONE
             elif self.virtual:
+                if self.next_due() > self.limit:
+                    self.now = self.limit
+                    return WAIT
                 self.now = self.next_due()
             else:
                 self.look()

@@ -144,6 +144,7 @@ class Router:
         """Runs until stopped, until nothing will ever happen again, or until a limit; says which: "stopped", "done",
         "time", "rounds", "until".  Seconds are of the router's clock."""
         end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
+        self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
         size = 256
         self.runner = threading.get_ident()
