@@ -134,7 +134,7 @@ class DRRSched(Element):
         "InfiniteSource(LENGTH 100, LIMIT 90) -> Queue -> a :: Counter -> [0] s :: DRRSched; "
         "InfiniteSource(LENGTH 900, LIMIT 90) -> Queue -> b :: Counter -> [1] s; s -> Unqueue(LIMIT 50) -> Discard;"
     )
-    example_reads = {"a.count": "46", "b.count": "6"}
+    example_reads = {"a.count": "45", "b.count": "6"}
     see = ("RoundRobinSched", "PrioSched", "StrideSched")
 
     def configure(self):
