@@ -8,19 +8,47 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._page import as_markdown, as_text
+from mezzo.tools._page import as_markdown, as_text, first_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="an element class, or a subcommand")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="an element class, or a subcommand")
     parser.add_argument("--markdown", action="store_true", help="the page as Markdown")
+    parser.add_argument("--write", metavar="FOLDER", help="write the pages of all elements as Markdown, and their index")
 
 
 def main(args: argparse.Namespace) -> int:
+    if args.write:
+        write_pages(Path(args.write))
+        return 0
+    if not args.names:
+        raise MezzoError(Diagnostic("help on what?", hint="name an element or a subcommand; `mezzo elements` lists the elements"))
     print("\n\n".join(page(name, args.markdown) for name in args.names))
     return 0
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of all element pages and their index."""
+    from mezzo.elements import library
+
+    classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
+    rows = "\n".join(f"| [{c.__name__}]({c.__name__}.md) | {first_line(c)} |" for c in classes)
+    index = f"# Elements\n\nMade by `make docs` from the element classes.\n\n| element | what it does |\n| --- | --- |\n{rows}\n"
+    return {"README.md": index} | {f"{c.__name__}.md": as_markdown(c) for c in classes}
+
+
+def write_pages(folder: Path) -> None:
+    """Writes them; pages of elements that are gone go too."""
+    made = pages()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.md"):
+        if old.name not in made:
+            old.unlink()
+    for name, text in made.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def page(name: str, markdown: bool) -> str:

@@ -1,0 +1,74 @@
+"""runs the benchmarks of the source tree's bench folder and prints a table, or JSON
+
+Each is a file there that prints lines of JSON.  `times the loop` is the figure as a multiple of a calibration loop
+measured beside it: it compares across machines and noise where nanoseconds do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.tools._terminal import Progress, table
+
+SHARED = {"harness"}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("--folder", metavar="PATH", help="where the benchmarks are")
+    parser.add_argument("--json", action="store_true", help="a list of their results")
+    parser.add_argument("--list", action="store_true", help="their names")
+
+
+def main(args: argparse.Namespace) -> int:
+    files = find(args.folder, args.names)
+    if args.list:
+        print("\n".join(path.stem for path in files))
+        return 0
+    progress, results, failed = Progress(), list[dict[str, Any]](), list[str]()
+    for path in files:
+        progress.show(f"{path.stem} …")
+        found, trouble = measure(path)
+        results += found
+        failed += [f"{path.stem}: {trouble}"] if trouble else []
+    progress.clear()
+    print(json.dumps(results, indent=2) if args.json else shown(results))
+    for text in failed:
+        print(text, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def find(folder: str | None, names: list[str]) -> list[Path]:
+    """The benchmarks asked for, by name."""
+    here = Path(folder) if folder else next((p for p in (Path("bench"), Path(__file__).parents[3] / "bench") if p.is_dir()), None)
+    if here is None or not here.is_dir():
+        raise MezzoError(Diagnostic("there are no benchmarks here", hint="run it in mezzo's source tree, or name the folder with --folder"))
+    files = {p.stem: p for p in sorted(here.glob("*.py")) if p.stem not in SHARED and not p.stem.startswith("_")}
+    unknown = [n for n in names if n not in files]
+    if unknown:
+        raise MezzoError(Diagnostic(f"there is no benchmark {', '.join(unknown)}", hint=f"there are {', '.join(files)}"))
+    return [files[n] for n in names or files]
+
+
+def measure(path: Path) -> tuple[list[dict[str, Any]], str]:
+    """(results, what went wrong) of one benchmark, in an interpreter of its own."""
+    done = subprocess.run([sys.executable, str(path.resolve())], capture_output=True, text=True, cwd=path.parent, check=False)
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode:
+        return results, (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return results, "" if results else "it printed no result"
+
+
+def shown(results: list[dict[str, Any]]) -> str:
+    rows = []
+    for r in results:
+        goal, value = r.get("goal"), float(r["value"])
+        verdict = "" if goal is None else "reached" if value <= goal else f"{value / goal:.2f} times the goal"
+        rows.append((r["name"], value, r["unit"], "" if goal is None else f"{goal:g}", verdict, r.get("per_calibration") or ""))
+    return table(("benchmark", "median", "unit", "goal", "", "times the loop"), rows)

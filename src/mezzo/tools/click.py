@@ -1,0 +1,192 @@
+"""The driver that answers to `click`: Click's options, with Click's meaning, on a router of mezzo.
+
+    click [OPTION]... [ROUTERFILE] [VAR=VALUE]...
+
+The configuration is built and initialized, `-o` written, the router run, then handlers read (`-h`, `-x`).  What needs
+a control socket or hot reload is refused, because a driver that ignores it would seem to work.  Unlike Click this
+driver ends when nothing can ever happen again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from mezzo import __version__
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.tools._source import find_source
+from mezzo.tools._terminal import print_errors
+
+if TYPE_CHECKING:
+    from mezzo.runtime import Router
+
+# Options of Click that are not there yet: attribute, how it is written, what it would need.
+REFUSED = (
+    ("port", "-p", "a control socket"),
+    ("unix_socket", "-u", "a control socket"),
+    ("socket", "--socket", "a control socket"),
+    ("allow_reconfigure", "-R", "hot reload"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Click's status for a wrong command line is 1."""
+        self.exit(1, f"{self.prog}: {message}\nTry '{self.prog} --help' for more information.\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = _Parser("click", description="Runs a router in the Click language.", add_help=False, usage="click [OPTION]... [ROUTERFILE] [VAR=VALUE]...")
+    add = made.add_argument
+    add("words", nargs="*", metavar="ROUTERFILE|VAR=VALUE", help="the configuration (standard input without one); values of its $variables")
+    add("-f", "--file", action="append", default=[], metavar="FILE", help="read the configuration from FILE")
+    add("-e", "--expression", action="append", default=[], metavar="EXPR", help="use EXPR as configuration")
+    add("-h", "--handler", action="append", default=[], metavar="EL.H", help="read handler H of element EL after the run and print it")
+    add("-x", "--exit-handler", metavar="EL.H", help="the exit status is what this handler reads")
+    add("-o", "--output", metavar="FILE", help="write the flat configuration to FILE, - for standard output")
+    add("-q", "--quit", action="store_true", help="build and initialize, do not run")
+    add("-t", "--time", action="store_true", help="print how long the run took")
+    add("-w", "--no-warnings", action="store_true", help="do not print warnings")
+    add("--warnings", action="store_true", help=argparse.SUPPRESS)
+    add("-C", "--clickpath", default="", metavar="PATH", help="where libraries are looked for")
+    add("-D", "--define", action="append", default=[], metavar="VAR=VALUE", help="the value of a $variable")
+    add("-j", "--threads", type=int, default=1, metavar="N", help="threads; only 1")
+    add("--simtime", action="store_true", help="run under the virtual clock, which starts at 1000000000 s")
+    add("-p", "--port", action="append", metavar="PORT", help="not there yet: control connections on a TCP port")
+    add("-u", "--unix-socket", action="append", metavar="FILE", help="not there yet: control connections on a Unix socket")
+    add("--socket", action="append", metavar="FD", help="not there yet: a control connection by file descriptor")
+    add("-R", "--allow-reconfigure", action="store_true", help="not there yet: the hotconfig handler")
+    add("--help", action="help", help="print this and end")
+    add("-v", "--version", action="version", version=f"click (mezzo) {__version__}", help="print the version and end")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from mezzo.tools.main import guarded
+
+    return guarded(lambda: run(parser().parse_intermixed_args(argv)))
+
+
+def run(args: argparse.Namespace) -> int:
+    refuse(args)
+    from mezzo.runtime import Router
+
+    words, expression = sources(args)
+    source = find_source([*words, *definitions(args.define)], expression, args.clickpath)
+    with Router.from_click(source.text, source.file, source.variables, source.library_path, virtual=args.simtime) as router:
+        if not args.no_warnings:
+            print_errors(router.plan.warnings)
+        status = write_flat(router, args.output) if args.output else 0
+        if not args.quit:
+            drive(router, args, source.file)
+        status = read_handlers(router, args.handler) or status
+        return exit_status(router, args.exit_handler) if args.exit_handler else status
+
+
+def refuse(args: argparse.Namespace) -> None:
+    """Says what this driver does not do, all at once."""
+    troubles = [Diagnostic(f"{name} needs {what}, which mezzo does not have yet") for key, name, what in REFUSED if getattr(args, key)]
+    if args.threads != 1:
+        troubles.append(Diagnostic(f"-j {args.threads}: mezzo runs one thread so far", hint="leave -j out, or give 1"))
+    if troubles:
+        raise MezzoError(*troubles)
+
+
+def definitions(given: Sequence[str]) -> list[str]:
+    wrong = [d for d in given if "=" not in d]
+    if wrong:
+        raise MezzoError(Diagnostic(f"-D {wrong[0]}: no value is given", hint=f"write -D {wrong[0]}=VALUE"))
+    return list(given)
+
+
+def sources(args: argparse.Namespace) -> tuple[list[str], str | None]:
+    """(words with at most one file, expression): standard input where none is given."""
+    if len(args.expression) > 1:
+        raise MezzoError("the configuration is given twice, each with -e")
+    words = [*args.file, *args.words]
+    if not args.expression and all("=" in w for w in words):
+        words.append("-")
+    return words, args.expression[0] if args.expression else None
+
+
+def write_flat(router: Router, name: str) -> int:
+    text = router.read("flatconfig")
+    if name == "-":
+        print(text, end="", flush=True)
+        return 0
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as trouble:
+        print(f"{name}: {trouble.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def drive(router: Router, args: argparse.Namespace, file: str) -> None:
+    from mezzo.tools.run import stop_on_signals
+
+    if not router.elements and not args.no_warnings:
+        print(f"{file}: warning: the configuration has no elements", file=sys.stderr)
+    before, began = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+    with stop_on_signals(router) as interrupted:
+        router.run(until=interrupted)
+    after, wall = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - began
+    if args.time:
+        user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+        print(f"{user:.3f}u {system:.3f}s {int(wall // 60)}:{wall % 60:05.2f}", flush=True)
+
+
+def read_handlers(router: Router, paths: Sequence[str]) -> int:
+    """Prints handlers as Click does: with a head line each where there are several; 1 when one could not be read."""
+    found, troubles = [], []
+    for path in paths:
+        names = expand(router, path)
+        found += [(name, len(paths) > 1 or names != [path]) for name in names]
+    for name, headed in found:
+        try:
+            text = router.read(name)
+        except MezzoError as trouble:
+            troubles += trouble.diagnostics
+            continue
+        print(f"{name}:\n{text}\n" if headed else text, end="", flush=True)
+    print_errors(troubles)
+    return 1 if troubles else 0
+
+
+def expand(router: Router, path: str) -> list[str]:
+    """A handler of every element whose name matches a pattern (`q*.length`) or whose class is named (`Queue.length`)."""
+    owner, dot, handler = path.rpartition(".")
+    if not dot or owner in router.elements:
+        return [path]
+    if any(c in owner for c in "*?["):
+        names = [n for n in router.elements if fnmatch.fnmatchcase(n, owner)]
+    else:
+        names = [n for n, e in router.elements.items() if owner in {c.__name__ for c in type(e).__mro__}]
+    readable = [n for n in names if (h := router.handlers.table(router.elements[n]).get(handler)) is not None and h.read]
+    return [f"{n}.{handler}" for n in readable] or [path]
+
+
+def exit_status(router: Router, path: str) -> int:
+    """A number, or true (0) or false (1); anything else is an error, and 255."""
+    from mezzo.elements.args import Bool, Env
+    from mezzo.elements.units import parse_int
+
+    try:
+        text = router.read(path).strip()
+        try:
+            return parse_int(text) & 0xFF
+        except ValueError:
+            return 0 if Bool().parse(text, Env()) else 1
+    except (MezzoError, ValueError) as trouble:
+        print(f"-x {path}: {trouble}", file=sys.stderr)
+        return 255
+
+
+if __name__ == "__main__":
+    sys.exit(main())
