@@ -23,7 +23,10 @@ from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
 from mezzo.frontends.python import translate
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
+from mezzo.ir.linear import check_linear
 from mezzo.ir.module import Linked, Program, Unit
+from mezzo.ir.spec import check_unit
+from mezzo.passes import PIPELINE
 from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import link
 
@@ -218,12 +221,9 @@ def translate_all(elements: Sequence[Element]) -> list[Unit]:
 
 def prepare(unit: Unit) -> Unit:
     """Proves a unit and runs the passes over it."""
-    from importlib import import_module, util  # until the rooms below stand
-
-    for module, check_name in (("mezzo.ir.spec", "check_unit"), ("mezzo.ir.linear", "check_linear")):
-        if util.find_spec(module):
-            getattr(import_module(module), check_name, lambda u: None)(unit)
-    for one_pass in getattr(import_module("mezzo.passes"), "PIPELINE", ()):
+    check_unit(unit)
+    check_linear(unit)
+    for one_pass in PIPELINE:
         unit = one_pass(unit)
     return unit
 
