@@ -10,7 +10,22 @@ The value of a prefix in the LPM is the number of its next hop; next hops are fe
 
 from typing import Any
 
-from mezzo.elements import LPM, Array, ConfigError, Element, Env, Packet, Port, Raw, Rest, bounded, read, u32, u64, write
+from mezzo.elements import (
+    LPM,
+    Array,
+    ConfigError,
+    Element,
+    Env,
+    Packet,
+    Port,
+    Raw,
+    Rest,
+    bounded,
+    read,
+    u32,
+    u64,
+    write,
+)
 from mezzo.elements.ip_routes import Route, RouteList, parse_route, rows
 from mezzo.wire.address import format_ip, mask_of, parse_ip
 
@@ -86,7 +101,7 @@ class _LiveTable(_RouteTable):
         route = parse_route(text, self.noutputs, self.env, command == "remove")
         old = self._get(route.address, route.length)
         if command == "remove":
-            if old is None or route.port >= 0 and old != route:
+            if old is None or (route.port >= 0 and old != route):
                 raise ConfigError(f"there is no route `{text.strip()}`")
             self._remove(route.address, route.length)
         elif command == "add" and old is not None:
