@@ -27,7 +27,7 @@ def machine() -> tuple[Any, str]:
     llvm.initialize_native_asmprinter()
     # The context has a use per counter and more; past the usual 100 uses LLVM gives up proving that nobody else sees
     # it, and with that the right to keep counters in registers.
-    llvm.set_option("mezzo", "--capture-tracking-max-uses-to-explore=20000")
+    llvm.set_option("mezzo", "--capture-tracking-max-uses-to-explore=2000")
     cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
     made = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True)
@@ -80,6 +80,7 @@ class Code:
         self.emitter = Emitter(program, self.keys, self.layout, arena, trace)
         self.doors = dict(always_doors(program, self.emitter))
         self.from_disk = False
+        self.engines: list[Any] = []  # all that were linked: doors handed out before must stay good
         self._load()
 
     def _load(self) -> None:
@@ -101,6 +102,7 @@ class Code:
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         self.engine = engine
+        self.engines.append(engine)
 
     def door(self, target: str) -> int:
         """The address of the door to `target`."""
