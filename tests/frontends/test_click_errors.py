@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mezzo.base import MezzoError
-from mezzo.frontends.click import parse_click
+from mezzo.frontends.click import parse_click, unparse
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CLASSES = ["Classifier", "Counter", "Discard", "Idle", "Null", "Paint", "Queue", "Tee", "Unqueue"]
@@ -105,7 +105,8 @@ c :: Classifier(12/0800, "a,b", /* c */ -) -> x :: Null -> [1] b [1,] => y :: Nu
 def parse_or_refuse(text: str) -> None:
     try:
         parse_click(text, is_element_class=CLASSES.__contains__)
-        parse_click(text)
+        flat = parse_click(text)
+        assert parse_click(unparse(flat.elements, flat.connections, flat.requirements)) == flat
     except MezzoError as error:
         assert error.diagnostics and str(error)
 

@@ -186,6 +186,10 @@ def test_variables(config: str, wanted: str) -> None:
     assert configs(f'define($a 1, $b 2 3, $q "x"); E({config})') == {"E@1": wanted}
 
 
+def test_an_empty_value_leaves_no_space_behind() -> None:
+    assert configs("define($a) M(x $a)") == {"M@1": "x"}
+
+
 def test_definitions_hold_whatever_their_order_and_are_scoped() -> None:
     assert configs("M($a); define($a $b); define($b 2)") == {"M@1": "2"}
     assert configs("x :: { define($v 1) M($v) }; M($v)") == {"M@2": "$v", "x/M@1": "1"}

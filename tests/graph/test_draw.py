@@ -12,7 +12,7 @@ import pytest
 from mezzo.frontends.click import parse_click
 from mezzo.graph import Connection, Graph, Instance, assemble, draw_dot, draw_html, draw_svg
 from mezzo.graph.layout import Box, Edge, Layout, lay_out
-from tests.graph.specs import IP_ROUTER, resolved
+from tests.graph.specs import IP_ROUTER, resolve, resolved
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -87,6 +87,11 @@ def test_odd_names_and_configurations_are_escaped() -> None:
     ET.fromstring(draw_svg(graph))
     assert '"a" [label="a\\nA(\\"<&>\\" \\" </svg>)"];' in draw_dot(graph)
     assert draw_svg(Graph()).endswith("</svg>")
+
+
+def test_a_graph_with_mistakes_is_drawn_as_it_is() -> None:
+    result, reporter = resolve("Idle -> [3] d :: Discard [2] -> Nowhere -> d")
+    assert reporter.errors and "Nowhere" in draw_svg(result)
 
 
 def test_html_needs_nothing_from_elsewhere() -> None:

@@ -63,7 +63,7 @@ def check(
 
     `spec_of` raises LookupError for a class it does not know.  The result means something only without errors.
     """
-    reporter.diagnostics.extend(graph.warnings)
+    reporter.diagnostics += [warning for warning in graph.warnings if warning not in reporter.diagnostics]
     specs = _specs(graph, spec_of, reporter, list(class_names))
     connections = [c for c in graph.connections if _ends_exist(c, graph, reporter)]
     counts, sound = _count_ports(graph, connections, specs, reporter)

@@ -130,9 +130,10 @@ class _Picture:
         )
 
     def _port_counts(self) -> tuple[dict[str, int], dict[str, int]]:
-        if self._resolved is not None:
-            return self._resolved.ninputs, self._resolved.noutputs
         ninputs, noutputs = dict.fromkeys(self._names, 0), dict.fromkeys(self._names, 0)
+        if self._resolved is not None:
+            ninputs, noutputs = dict(self._resolved.ninputs), dict(self._resolved.noutputs)
+        # A graph with mistakes can be drawn, too: ports that its classes do not have are shown where they are used.
         for c in self._graph.connections:
             ninputs[c.dst] = max(ninputs[c.dst], c.dst_port + 1)
             noutputs[c.src] = max(noutputs[c.src], c.src_port + 1)

@@ -101,7 +101,7 @@ class _Expander:
         if member.cls is None:
             return []
         written = member.config.text if member.config is not None else ""
-        config = env.expand(strip_comments(written).strip())
+        config = env.expand(strip_comments(written)).strip()
         cls: ElementClass | Unit = member.cls
         values: dict[str, str] = {}
         if isinstance(cls, CompoundClass):

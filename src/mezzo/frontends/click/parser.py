@@ -191,26 +191,27 @@ class _Parser:
     ) -> Reference:
         """No element where one may stand: `input` or `output` of the group or compound around it."""
         token = self._lexer.peek()
-        if self._open and token.kind != "::":
-            if token.kind in _ARROWS:
-                allowed = first and (ports is not None or alone)
-            elif token.kind == ",":
-                allowed = ports is not None
-            else:
-                allowed = not first and (ports is not None or alone)
-            if allowed:
-                if first and ports is None and not after_output:
-                    self._reporter.warn(
-                        f"this `{token.text}` begins a connection at `input`",
-                        self._source.span(token.offset, 2),
-                        hint=f"write `input {token.text}` if that is meant, or drop the `;` before it",
-                    )
-                if first:
-                    return Reference("input", start.offset, outputs=ports, left_out=True)
-                return Reference("output", start.offset, inputs=ports, left_out=True)
-        if ports is not None:
-            raise self._unexpected(self._lexer.peek(), "an element behind this port")
-        raise self._unexpected(self._lexer.peek(), "an element" if alone else "an element behind `,`")
+        if not self._may_be_left_out(token.kind, ports is not None, first, alone):
+            if ports is not None:
+                raise self._unexpected(token, "an element behind this port")
+            raise self._unexpected(token, "an element" if alone else "an element behind `,`")
+        if first and ports is None and not after_output:
+            self._reporter.warn(
+                f"this `{token.text}` begins a connection at `input`",
+                self._source.span(token.offset, 2),
+                hint=f"write `input {token.text}` if that is meant, or drop the `;` before it",
+            )
+        if first:
+            return Reference("input", start.offset, outputs=ports, left_out=True)
+        return Reference("output", start.offset, inputs=ports, left_out=True)
+
+    def _may_be_left_out(self, following: str, has_ports: bool, first: bool, alone: bool) -> bool:
+        """Whether an end can be meant here: only inside a block, and only where a chain begins or ends."""
+        if not self._open or following == "::":
+            return False
+        if following == ",":
+            return has_ports
+        return first == (following in _ARROWS) and (has_ports or alone)
 
     def _ports(self) -> Ports:
         opening = self._lexer.next()
