@@ -24,14 +24,15 @@ LONGEST_CONFIG = 34
 LINE = 14.0
 
 _STYLE = """
-text { font: 11px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #1c2733; }
-.name { font-weight: 600; } .config { font-size: 9.8px; fill: #5a6b7b; }
-.note { font-size: 9.8px; fill: #0b6e4f; } .count { font-size: 9.5px; fill: #0b6e4f; }
-.halo { fill: none; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; font-size: 9.5px; }
-.box { stroke: #44566a; stroke-width: 1.1; }
-.edge { fill: none; stroke: #51657a; stroke-width: 1.25; }
-.edge.up { stroke: #b07a3c; } .edge.pull { stroke: #2f6fb3; stroke-dasharray: 5 3; }
-.port { stroke: #1c2733; stroke-width: 1; fill: #fff; } .port.push { fill: #1c2733; } .port.agnostic { fill: #b8c2cc; }
+svg text { font: 11px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #1c2733; }
+svg .name { font-weight: 600; } svg .config { font-size: 9.8px; fill: #5a6b7b; }
+svg .note { font-size: 9.8px; fill: #0b6e4f; } svg .count { font-size: 9.5px; fill: #0b6e4f; }
+svg .halo { fill: none; stroke: #fff; stroke-width: 4px; stroke-linejoin: round; font-size: 9.5px; }
+svg .box { stroke: #44566a; stroke-width: 1.1; }
+svg .edge { fill: none; stroke: #51657a; stroke-width: 1.25; }
+svg .edge.up { stroke: #b07a3c; } svg .edge.pull { stroke: #2f6fb3; stroke-dasharray: 5 3; }
+svg .port { stroke: #1c2733; stroke-width: 1; fill: #fff; }
+svg .port.push { fill: #1c2733; } svg .port.agnostic { fill: #b8c2cc; }
 """.strip()
 
 _SCRIPT = """
