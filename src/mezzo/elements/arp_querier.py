@@ -161,7 +161,7 @@ class ARPQuerier(Element):
 
     @property
     def per_entry(self) -> int:
-        return self.entry_packet_capacity or self.packets
+        return self.entry_packet_capacity or MOST_HELD + 1
 
     @property
     def slimmed(self) -> int:

@@ -7,6 +7,7 @@ an array element does so at a quiescent point of the code.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Iterable
 from typing import Any
 
@@ -58,6 +59,9 @@ class Scalar:
         self.value = value
 
 
+_FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
 class Array:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.type, self._count, self._size = state.type, state.size, mem_bytes(state.type)
@@ -87,11 +91,22 @@ class Array:
         self._view[at : at + self._size] = value.to_bytes(self._size, "little")
 
     def dump(self) -> list[int]:
-        return [self[i] for i in range(self._count)]
+        form = self._form()
+        return np.frombuffer(self._view, form).tolist() if form else [self[i] for i in range(self._count)]
 
     def load(self, values: Iterable[int]) -> None:
+        form = self._form()
+        if form:
+            whole = array(form, [self.type.wrap(value) if value else 0 for value in values])
+            self._view[: len(whole) * self._size] = memoryview(whole).cast("B")
+            return
         for index, value in enumerate(values):
             self[index] = value
+
+    def _form(self) -> str:
+        """The letter by which `struct` calls the type, empty if it has none: large arrays are moved whole."""
+        form = _FORMS.get(self._size, "")
+        return form.lower() if self.type.signed else form
 
 
 class Table:
