@@ -2,7 +2,8 @@
 
 Packet locals are stack words holding a frame number, -1 for none; a use that consumes writes -1.  So the fault block,
 one per function and cold, kills whatever is still held without knowing the path that led there; after mem2reg it is
-a few phis.  Parameters are never rebound, hence their addresses are made once, at the top.
+a few phis.  Parameters are never rebound, hence their addresses are made once, at the top.  What was loaded or checked
+before on the same path is not loaded or checked again: see facts.py.
 
 Checks compare offsets in the frame, in 64 bits, without wrap (nuw nsw): that form LLVM's constraint elimination
 understands, so a check implied by an earlier one on the same path goes away.
@@ -16,6 +17,7 @@ from mezzo.ir.module import Function, Linked, State, Unit
 from mezzo.ir.ops import Const, Expr, Local, Node
 from mezzo.ir.types import BOOL, PACKET, U32, U64, Type
 from mezzo.packet.arena import META, META_SIZE, UNSET, Arena
+from mezzo.targets.native.facts import NOTHING, Facts
 from mezzo.targets.native.layout import UnitLayout, field_names, mem_bytes
 from mezzo.targets.native.text import COLD, RANGE, Text, ll, ll_mem
 
@@ -79,7 +81,8 @@ class Frame:
         self.types: dict[str, Type] = {}
         self.slots: dict[str, str] = {}
         self.owned: list[str] = []
-        self.anchors: dict[str, tuple[str, str]] = {}  # fixed frame number -> (metadata, frame) addresses
+        self.anchors: dict[tuple[str, str], str] = {}  # of parameters: addresses of metadata and frame
+        self.facts = Facts()
         local_types(function.body, self.types)
         self._declare(owned)
 
@@ -97,18 +100,24 @@ class Frame:
 
     # -- locals
 
+    def is_param(self, name: str) -> bool:
+        return any(p.name == name for p in self.function.params)
+
     def read(self, name: str) -> str:
-        if self.types[name] is PACKET and any(p.name == name for p in self.function.params):
+        if self.types[name] is PACKET and self.is_param(name):
             return f"%v.{name}"
         return self.t.op(f"load {ll(self.types[name])}, ptr {self.slots[name]}")
 
     def bind(self, name: str, value: str) -> None:
         if name:
+            if self.types[name] is PACKET:
+                self.facts.forget(name)
             self.t.do(f"store {ll(self.types[name])} {value}, ptr {self.slots[name]}")
 
     def consumed(self, packet: Expr) -> None:
         """The packet local is used up; from here on nobody here holds it."""
         assert isinstance(packet, Local), "only a local can be consumed"
+        self.facts.forget(packet.name)
         self.t.do(f"store i32 -1, ptr {self.slots[packet.name]}")
 
     # -- state
@@ -171,54 +180,68 @@ class Frame:
 
     # -- packets
 
-    def anchor(self, frame: str) -> tuple[str, str]:
+    def anchor(self, packet: Expr) -> tuple[str, str]:
         """(address of the metadata, address of the frame)."""
-        if frame in self.anchors:
-            return self.anchors[frame]
-        arena = self.site.arena
+        name = packet.name if isinstance(packet, Local) else ""
+        known = self.anchors if self.is_param(name) else self.facts.values
+        if (name, "meta") in known:
+            return known[name, "meta"], known[name, "frame"]
         lines = self.t.lines
-        fixed = frame.startswith("%v.")
-        if fixed:
-            self.t.lines = []
+        if known is self.anchors:
+            self.t.lines = self.t.slots  # at the top, hence good everywhere
+        addresses = self._addresses(self.read(name))
+        self.t.lines = lines
+        known[name, "meta"], known[name, "frame"] = addresses
+        return addresses
+
+    def _addresses(self, frame: str) -> tuple[str, str]:
+        arena = self.site.arena
         wide = self.t.op(f"zext i32 {frame} to i64")
         meta_at = self.t.op(f"shl nuw nsw i64 {wide}, {META_SIZE.bit_length() - 1}")
         data_at = self.t.op(f"shl nuw nsw i64 {wide}, {arena.frame_size.bit_length() - 1}")
         meta = self.t.gep(self.t.gep("%a", meta_at), arena.meta_offset)
-        data = self.t.gep(self.t.gep("%a", data_at), arena.data_offset)
-        if fixed:
-            self.t.slots += self.t.lines
-            self.t.lines = lines
-            self.anchors[frame] = meta, data
-        return meta, data
+        return meta, self.t.gep(self.t.gep("%a", data_at), arena.data_offset)
 
-    def meta(self, meta: str, name: str) -> str:
-        """A field of the metadata, as i64 when it is an offset in the frame."""
+    def meta(self, packet: Expr, name: str) -> str:
+        """A field of the metadata, as it lies there."""
         at, size = META[name]
         extra = RANGE if name in ("data", "end") else ""
-        return self.t.load(f"i{8 * size}", meta, at, "meta", extra)
+        return self.t.load(f"i{8 * size}", self.anchor(packet)[0], at, "meta", extra)
 
-    def offset_of(self, meta: str, mark: str) -> str:
-        """Where `mark` points, from the start of the frame (i64); an unset mark faults."""
-        raw = self.meta(meta, mark)
-        if mark != "data" and self.site.arena.frame_size > UNSET:
-            self.check(self.t.op(f"icmp ne i16 {raw}, {UNSET - 0x10000}"))
-        return self.t.widen(raw, "i32" if mark == "data" else "i16", "i64")
+    def place(self, packet: Expr, name: str) -> str:
+        """`data`, `end` or a mark, from the start of the frame (i64)."""
+        assert isinstance(packet, Local)
+        key = packet.name, name
+        if key not in self.facts.values:
+            self.facts.values[key] = self.t.widen(self.meta(packet, name), f"i{8 * META[name][1]}", "i64")
+        return self.facts.values[key]
 
-    def span(self, frame: str, mark: str, offset: Expr, offset_value: str, length: str) -> str:
+    def length(self, packet: Expr) -> str:
+        """The packet's length (i64)."""
+        return self.t.op(f"sub nuw nsw i64 {self.place(packet, 'end')}, {self.place(packet, 'data')}")
+
+    def span(self, packet: Expr, mark: str, offset: Expr, offset_value: str, length: str) -> str:
         """The address of `length` (i64) checked bytes at `mark + offset`."""
-        t = self.t
-        meta, data = self.anchor(frame)
-        begin = t.widen(self.meta(meta, "data"), "i32", "i64")
-        end = t.widen(self.meta(meta, "end"), "i32", "i64")
-        at = begin if mark == "data" else self.offset_of(meta, mark)
-        if not (isinstance(offset, Const) and offset.value == 0):
-            at = t.op(f"add nuw nsw i64 {at}, {t.widen(offset_value, 'i32', 'i64')}" if not isinstance(offset, Const)
-                      else f"add nuw nsw i64 {at}, {offset.value}")
-        stop = t.op(f"add nuw nsw i64 {at}, {length}")
-        if mark != "data":
-            self.check(t.op(f"icmp uge i64 {at}, {begin}"))
-        self.check(t.op(f"icmp ule i64 {stop}, {end}"))
-        return t.gep(data, at)
+        assert isinstance(packet, Local)
+        t, at = self.t, self.place(packet, mark)
+        if mark != "data" and self.site.arena.frame_size > UNSET:
+            self.check(t.op(f"icmp ne i64 {at}, {UNSET}"))
+        if not isinstance(offset, Const):
+            at = t.op(f"add nuw nsw i64 {at}, {t.widen(offset_value, 'i32', 'i64')}")
+        elif offset.value:
+            at = t.op(f"add nuw nsw i64 {at}, {offset.value}")
+        constant = isinstance(offset, Const) and length.isdigit()
+        first, last = (int(offset_value), int(offset_value) + int(length)) if constant else (-1, 1 << 62)
+        low, high = self.facts.extents.get((packet.name, mark), NOTHING)
+        if mark != "data" and first < low:
+            self.check(t.op(f"icmp uge i64 {at}, {self.place(packet, 'data')}"))
+            low = first if constant else low
+        if last > high:
+            stop = t.op(f"add nuw nsw i64 {at}, {length}")
+            self.check(t.op(f"icmp ule i64 {stop}, {self.place(packet, 'end')}"))
+            high = last if constant else high
+        self.facts.extents[packet.name, mark] = low, high
+        return t.gep(self.anchor(packet)[1], at)
 
     def swap(self, type: Type, value: str, order: str) -> str:
         """Between packet byte order and the machine's (little-endian)."""

@@ -8,7 +8,8 @@ from typing import Any
 from mezzo.ir import ops
 from mezzo.ir.ops import Const, Expr
 from mezzo.ir.types import BOOL, Type
-from mezzo.packet.arena import META
+from mezzo.packet.arena import META, UNSET
+from mezzo.targets.native.facts import Facts, touched
 from mezzo.targets.native.frame import Frame
 from mezzo.targets.native.layout import LPM_BITS, RUNTIME, is_inline, table_shape
 from mezzo.targets.native.tables import table_id
@@ -86,7 +87,10 @@ def _logic(f: Frame, e: ops.Logic) -> str:
     second, done = t.label("logic"), t.label("done")
     t.branch(a, *((second, done) if e.op == "and" else (done, second)))
     t.at(second)
+    before = f.facts.copy()
+    f.facts.assume(e.a, e.op == "and")
     t.do(f"store i1 {value(f, e.b)}, ptr {slot}")
+    f.facts = before.both(f.facts)
     t.jump(done)
     t.at(done)
     return t.op(f"load i1, ptr {slot}")
@@ -109,40 +113,36 @@ def _select(f: Frame, e: ops.Select) -> str:
 
 
 def _pload(f: Frame, e: ops.PLoad) -> str:
-    packet, offset = value(f, e.packet), value(f, e.offset)
-    at = f.span(packet, e.mark, e.offset, offset, str(e.type.bits // 8))
+    offset = value(f, e.offset)
+    at = f.span(e.packet, e.mark, e.offset, offset, str(e.type.bits // 8))
     return f.swap(e.type, f.t.load(ll(e.type), at, 0, "data"), e.order)
 
 
 def _meta(f: Frame, e: ops.Meta) -> str:
     t = f.t
-    meta, _ = f.anchor(value(f, e.packet))
-    if e.field in ("length", "headroom", "tailroom"):
-        data = f.meta(meta, "data") if e.field != "tailroom" else ""
-        end = f.meta(meta, "end") if e.field != "headroom" else ""
-        if e.field == "headroom":
-            return data
-        return t.op(f"sub nuw i32 {end}, {data}" if data else f"sub nuw i32 {f.site.arena.frame_size}, {end}")
     if e.field in ("timestamp", "packet_type"):
-        return f.meta(meta, e.field)
-    mark = e.field.removeprefix("has_")
-    raw = f.meta(meta, mark)
+        return f.meta(e.packet, e.field)
     if e.field.startswith("has_"):
-        return t.op(f"icmp ne i16 {raw}, -1")
-    data = t.widen(f.meta(meta, "data"), "i32", "i64")
-    return t.op(f"sub nsw i64 {t.widen(raw, 'i16', 'i64')}, {data}")
+        return t.op(f"icmp ne i64 {f.place(e.packet, e.field.removeprefix('has_'))}, {UNSET}")
+    if e.field in ("mac", "net", "trans"):
+        return t.op(f"sub nsw i64 {f.place(e.packet, e.field)}, {f.place(e.packet, 'data')}")
+    if e.field == "length":
+        return t.widen(f.length(e.packet), "i64", "i32")
+    if e.field == "headroom":
+        return t.widen(f.place(e.packet, "data"), "i64", "i32")
+    return t.widen(t.op(f"sub nuw nsw i64 {f.site.arena.frame_size}, {f.place(e.packet, 'end')}"), "i64", "i32")
 
 
 def _anno(f: Frame, e: ops.Anno) -> str:
-    meta, _ = f.anchor(value(f, e.packet))
+    meta, _ = f.anchor(e.packet)
     return f.swap(e.type, f.t.load(ll(e.type), meta, META["anno"][0] + e.offset, "meta"), e.order)
 
 
 def _sum16(f: Frame, e: ops.Sum16) -> str:
-    packet, offset, length, init = (value(f, x) for x in (e.packet, e.offset, e.length, e.init))
+    offset, length, init = (value(f, x) for x in (e.offset, e.length, e.init))
     f.site.needs.add("sum16")
     wide = f.t.widen(length, "i32", "i64") if not isinstance(e.length, Const) else length
-    at = f.span(packet, e.mark, e.offset, offset, wide)
+    at = f.span(e.packet, e.mark, e.offset, offset, wide)
     if isinstance(e.length, Const) and e.length.value <= 64 and e.length.value % 2 == 0:
         return _sum_inline(f, at, e.length.value, init)
     return f.t.op(f"call fastcc i16 @sum16(ptr {at}, i64 {wide}, i32 {init})")
@@ -271,6 +271,8 @@ def _call(f: Frame, e: ops.Call) -> str:
     both = f.t.op(f"call fastcc {type} {f.site.call(e.function, args)}")
     bad = f.t.op(f"extractvalue {type} {both}, 0")
     f.check(f.t.op(f"xor i1 {bad}, true"))
+    for name in touched(e):
+        f.facts.forget(name)
     return f.t.op(f"extractvalue {type} {both}, 1") if ll(e.type) != "void" else ""
 
 
@@ -288,6 +290,7 @@ def _host(f: Frame, e: ops.Host) -> str:
     call = t.load("ptr", "%c", RUNTIME["host"], "desc")
     method = f.site.unit.hosts.index(e.method)
     args = f"i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area}, ptr %c, ptr %a"
+    f.facts = Facts()
     return t.op(f"call i64 {call}({args})")
 
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from mezzo.ir import ops
-from mezzo.ir.ops import KILL, Body, Const, Expr
+from mezzo.ir.ops import KILL, Body, Const, Expr, Local
+from mezzo.ir.types import PACKET
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
+from mezzo.targets.native.facts import NOTHING
 from mezzo.targets.native.frame import GONE, Frame
 from mezzo.targets.native.layout import table_shape
 from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
@@ -24,6 +26,7 @@ FAULT = {
     "timer": "ret void",
     "init": "ret void",
 }
+RESIZE = {"strip": ("data", "add"), "prepend": ("data", "sub"), "append": ("end", "add"), "trim": ("end", "sub")}
 END = FAULT | {"task": "ret i1 false"}
 
 
@@ -57,16 +60,18 @@ def _if(f: Frame, s: ops.If) -> None:
     t = f.t
     cond = value(f, s.cond)
     then, other, done = t.label("then"), t.label("else"), t.label("fi")
-    t.branch(cond, then, other if s.orelse else done)
-    reached = not s.orelse
+    t.branch(cond, then, other)
+    before, ends = f.facts, []
     for label, body in ((then, s.then), (other, s.orelse)):
-        if label is then or body:
-            t.at(label)
-            if run(f, body):
-                t.jump(done)
-                reached = True
+        t.at(label)
+        f.facts = before.copy()
+        f.facts.assume(s.cond, label is then)
+        if run(f, body):
+            t.jump(done)
+            ends.append(f.facts)
     t.at(done)
-    if not reached:
+    f.facts = ends[0].both(ends[1]) if len(ends) == 2 else ends[0] if ends else before
+    if not ends:
         t.do("unreachable")
         t.at(t.label("dead"))
 
@@ -86,8 +91,11 @@ def _for(f: Frame, s: ops.For) -> None:
     t.at(body)
     f.bind(s.name, i)
     f.loops.append((step, done))
+    f.facts.enter_loop(s.body)
+    before = f.facts.copy()
     if run(f, s.body):
         t.jump(step)
+    f.facts = before
     f.loops.pop()
     t.at(step)
     t.do(f"store i32 {t.op(f'add nuw i32 {i}, 1')}, ptr {counter}")
@@ -124,58 +132,63 @@ def _return(f: Frame, s: ops.Return) -> None:
 
 
 def _pstore(f: Frame, s: ops.PStore) -> None:
-    packet, offset, v = value(f, s.packet), value(f, s.offset), value(f, s.value)
+    offset, v = value(f, s.offset), value(f, s.value)
     type = s.value.type
-    at = f.span(packet, s.mark, s.offset, offset, str(type.bits // 8))
+    at = f.span(s.packet, s.mark, s.offset, offset, str(type.bits // 8))
     f.t.store(ll(type), f.swap(type, v, s.order), at, 0, "data")
 
 
 def _meta_set(f: Frame, s: ops.MetaSet) -> None:
     t = f.t
-    meta, _ = f.anchor(value(f, s.packet))
+    assert isinstance(s.packet, Local)
     v = value(f, s.value)
+    meta, _ = f.anchor(s.packet)
     at, size = META[s.field]
     if s.field in ("mac", "net", "trans"):
-        moved = t.op(f"add i64 {v}, {t.widen(f.meta(meta, 'data'), 'i32', 'i64')}")
+        moved = t.op(f"add i64 {v}, {f.place(s.packet, 'data')}")
         f.check(t.op(f"icmp ult i64 {moved}, {UNSET}"))
         v = t.widen(moved, "i64", "i16")
+        f.facts.marked(s.packet.name, s.field, moved, s.value)
     t.store(f"i{8 * size}", v, meta, at, "meta")
 
 
 def _mark_clear(f: Frame, s: ops.MarkClear) -> None:
-    meta, _ = f.anchor(value(f, s.packet))
+    assert isinstance(s.packet, Local)
+    meta, _ = f.anchor(s.packet)
+    f.facts.forget(s.packet.name, s.mark)
     f.t.store("i16", "-1", meta, META[s.mark][0], "meta")
 
 
 def _anno_set(f: Frame, s: ops.AnnoSet) -> None:
-    meta, _ = f.anchor(value(f, s.packet))
     type = s.value.type
     assert s.offset + type.bits // 8 <= ANNO_SIZE
-    f.t.store(ll(type), f.swap(type, value(f, s.value), s.order), meta, META["anno"][0] + s.offset, "meta")
+    v = f.swap(type, value(f, s.value), s.order)
+    meta, _ = f.anchor(s.packet)
+    f.t.store(ll(type), v, meta, META["anno"][0] + s.offset, "meta")
 
 
 def _resize(f: Frame, s: ops.Resize) -> None:
-    t = f.t
-    meta, frame = f.anchor(value(f, s.packet))
-    amount = value(f, s.amount)
-    data, end = f.meta(meta, "data"), f.meta(meta, "end")
+    t, packet = f.t, s.packet
+    assert isinstance(packet, Local)
+    amount = _wide(f, s.amount, value(f, s.amount))
+    meta, frame = f.anchor(packet)
+    field, op = RESIZE[s.kind]
+    old = f.place(packet, field)
     if s.kind == "prepend":
-        room = data
-    elif s.kind == "append":
-        room = t.op(f"sub nuw i32 {f.site.arena.frame_size}, {end}")
+        room = old
     else:
-        room = t.op(f"sub nuw i32 {end}, {data}")
-    f.check(t.op(f"icmp ule i32 {amount}, {room}"))
-    field, old, op = {
-        "strip": ("data", data, "add nuw nsw"),
-        "prepend": ("data", data, "sub nuw"),
-        "append": ("end", end, "add nuw nsw"),
-        "trim": ("end", end, "sub nuw"),
-    }[s.kind]
+        room = f.length(packet) if s.kind != "append" else t.op(f"sub nuw nsw i64 {f.site.arena.frame_size}, {old}")
+    f.check(t.op(f"icmp ule i64 {amount}, {room}"))
     if s.kind == "append":
-        start = t.gep(frame, t.widen(end, "i32", "i64"))
-        _move(f, "memset", start, "i8 0", t.widen(amount, "i32", "i64"))
-    t.store("i32", t.op(f"{op} i32 {old}, {amount}"), meta, META[field][0], "meta")
+        _move(f, "memset", t.gep(frame, old), "i8 0", amount)
+    new = t.op(f"{op} nuw nsw i64 {old}, {amount}")
+    t.store("i32", t.widen(new, "i64", "i32"), meta, META[field][0], "meta")
+    _, high = f.facts.extents.get((packet.name, "data"), NOTHING)
+    (f.facts.moved_data if field == "data" else f.facts.moved_end)(packet.name)
+    f.facts.values[packet.name, field] = new
+    if field == "data" and isinstance(s.amount, Const):
+        by = s.amount.value if s.kind == "strip" else -s.amount.value
+        f.facts.extents[packet.name, "data"] = 0, high - by
 
 
 def _move(f: Frame, kind: str, to: str, source: str, length: str, tag: str = TAGS["data"]) -> None:
@@ -207,22 +220,21 @@ def _wide(f: Frame, e: Expr, v: str) -> str:
 
 
 def _copy(f: Frame, s: ops.Copy) -> None:
-    packet, offset = value(f, s.packet), value(f, s.offset)
-    source, source_offset = value(f, s.source), value(f, s.source_offset)
+    offset, source_offset = value(f, s.offset), value(f, s.source_offset)
     length = _wide(f, s.length, value(f, s.length))
-    to = f.span(packet, s.mark, s.offset, offset, length)
-    _move(f, "memmove", to, f"ptr {f.span(source, s.source_mark, s.source_offset, source_offset, length)}", length)
+    to = f.span(s.packet, s.mark, s.offset, offset, length)
+    _move(f, "memmove", to, f"ptr {f.span(s.source, s.source_mark, s.source_offset, source_offset, length)}", length)
 
 
 def _copy_blob(f: Frame, s: ops.CopyBlob) -> None:
-    packet, offset, source = value(f, s.packet), value(f, s.offset), value(f, s.source_offset)
+    offset, source = value(f, s.offset), value(f, s.source_offset)
     length = _wide(f, s.length, value(f, s.length))
-    to = f.span(packet, s.mark, s.offset, offset, length)
+    to = f.span(s.packet, s.mark, s.offset, offset, length)
     _copy_in(f, to, blob_span(f, s.state, source, length), length)
 
 
-def _new(f: Frame, name: str, length: str) -> tuple[str, str, str]:
-    """Makes a packet and binds it; (its bytes, the label where there is one, the label after)."""
+def _new(f: Frame, name: str, length: str) -> tuple[str, str]:
+    """Makes a packet and binds it; (its bytes, the label after).  Goes on where there is one."""
     t = f.t
     f.site.needs.add("make")
     frame = t.op(f"call fastcc i32 @make(ptr %a, i32 {length})")
@@ -230,25 +242,31 @@ def _new(f: Frame, name: str, length: str) -> tuple[str, str, str]:
     some, done = t.label("made"), t.label("done")
     t.branch(t.op(f"icmp ne i32 {frame}, -1"), some, done, ", !prof !1")
     t.at(some)
-    meta, data = f.anchor(frame)
-    return t.gep(data, t.widen(f.meta(meta, "data"), "i32", "i64")), some, done
+    packet = Local(PACKET, name)
+    _, data = f.anchor(packet)
+    return t.gep(data, f.place(packet, "data")), done
 
 
 def _make(f: Frame, s: ops.Make) -> None:
     length = value(f, s.length)
-    at, _, done = _new(f, s.name, length)
+    at, done = _new(f, s.name, length)
     _move(f, "memset", at, "i8 0", _wide(f, s.length, length))
+    _made(f, s.name, done)
+
+
+def _made(f: Frame, name: str, done: str) -> None:
+    """Where the paths with and without the packet meet nothing is known of it."""
     f.t.jump(done)
     f.t.at(done)
+    f.facts.forget(name)
 
 
 def _make_from(f: Frame, s: ops.MakeFrom) -> None:
     offset, length = value(f, s.offset), value(f, s.length)
     source = blob_span(f, s.state, offset, _wide(f, s.length, length))
-    at, _, done = _new(f, s.name, length)
+    at, done = _new(f, s.name, length)
     _copy_in(f, at, source, _wide(f, s.length, length))
-    f.t.jump(done)
-    f.t.at(done)
+    _made(f, s.name, done)
 
 
 def _clone(f: Frame, s: ops.Clone) -> None:
@@ -432,9 +450,9 @@ def _buf_put(f: Frame, s: ops.BufPut) -> None:
 
 
 def _buf_put_packet(f: Frame, s: ops.BufPutPacket) -> None:
-    packet, offset = value(f, s.packet), value(f, s.offset)
+    offset = value(f, s.offset)
     length = _wide(f, s.length, value(f, s.length))
-    source = f.span(packet, s.mark, s.offset, offset, length)
+    source = f.span(s.packet, s.mark, s.offset, offset, length)
     _move(f, "memcpy", _buffer_room(f, s.state, length), f"ptr {source}", length, "")
 
 
