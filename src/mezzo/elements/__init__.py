@@ -50,8 +50,8 @@ from mezzo.elements.element import (
     read,
     write,
 )
-from mezzo.ir.ops import KILL
 from mezzo.ir.types import BOOL as flag
+from mezzo.ir.types import KILL
 from mezzo.ir.types import I64 as i64
 from mezzo.ir.types import U8 as u8
 from mezzo.ir.types import U16 as u16

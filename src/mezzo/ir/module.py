@@ -8,10 +8,13 @@ tasks a wake-up reaches, which queues a readiness question asks.  Targets read a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mezzo.base import Span
-from mezzo.ir.ops import Body
 from mezzo.ir.types import Type
+
+if TYPE_CHECKING:  # a program whose code is on disk needs no ops, and their classes take long to make
+    from mezzo.ir.ops import Body
 
 # Functions with a meaning for the runtime; any other name is a helper or an entry that Python calls.
 #   process(p) -> port     push(port, p)     pull(port) -> packet     task() -> bool: run me again
@@ -56,13 +59,21 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The code and state of an element class under one configuration."""
+    """The code and state of an element class under one configuration.
+
+    Once it is proved and rewritten it carries what others ask of its code: `digest`, its hash, and `uses`, the questions
+    to neighbours it asks (up, down, self, ready).  A *skeleton* is a unit whose functions have no bodies: enough to
+    link a program and to find its code on disk.
+    """
 
     name: str
     functions: tuple[Function, ...]
     states: tuple[State, ...]
     reasons: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    digest: str = field(default="", compare=False)
+    uses: frozenset[str] = field(default=frozenset(), compare=False)
+    is_skeleton: bool = field(default=False, compare=False)
 
     def function(self, name: str) -> Function | None:
         return next((f for f in self.functions if f.name == name), None)

@@ -20,10 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mezzo.base import Span
-from mezzo.ir.types import BOOL, I64, PACKET, U16, U32, U64, Type
+from mezzo.ir.types import BOOL, I64, KILL, PACKET, U16, U32, U64, Type
 
 MARKS = ("data", "mac", "net", "trans")
-KILL = 0xFFFF_FFFF  # as a returned port: the packet dies
 
 
 def _span() -> Span | None:

@@ -52,6 +52,8 @@ U128 = Type("u128", 128)
 PACKET = Type("packet", 0)
 VOID = Type("void", 0)
 
+KILL = 0xFFFF_FFFF  # as a returned port: the packet dies
+
 TYPES: dict[str, Type] = {t.name: t for t in (BOOL, U8, U16, U32, U48, U64, I64, U128, PACKET, VOID)}
 
 

@@ -21,14 +21,12 @@ from mezzo.elements.element import Element
 from mezzo.elements.scheduler import Scheduler
 from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
-from mezzo.frontends.python import translate
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
-from mezzo.ir.linear import check_linear
-from mezzo.ir.module import Linked, Program, Unit
-from mezzo.ir.spec import check_unit
-from mezzo.passes import PIPELINE
+from mezzo.ir.module import Linked, Program
 from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import link
+from mezzo.pipeline.loops import guard_loops
+from mezzo.pipeline.units import units_of, whole
 
 
 @dataclass
@@ -41,6 +39,17 @@ class Plan:
     program: Program
     warnings: list[Diagnostic] = field(default_factory=list)
     edges: dict[str, Connection] = field(default_factory=dict)  # hidden counters; see pipeline/edges
+
+    def whole(self) -> Program:
+        """The program with every unit's bodies: what a target asks for when the code is not on disk."""
+        made: dict[int, Any] = {}
+        instances = []
+        for element, linked in zip(self.elements, self.program.instances, strict=True):
+            unit = made.setdefault(id(linked.unit), linked.unit)
+            if unit.is_skeleton:
+                unit = made[id(linked.unit)] = whole(element, unit)
+            instances.append(replace(linked, unit=unit))
+        return replace(self.program, instances=tuple(instances))
 
     def by_name(self) -> dict[str, Element]:
         return {e.name: e for e in self.elements[1:] if e.name not in self.edges}
@@ -60,7 +69,11 @@ def compile_text(
 
 
 def compile_graph(
-    graph: Graph, virtual: bool = False, made: Mapping[str, Element] | None = None, folder: str = ".", counted: bool = False
+    graph: Graph,
+    virtual: bool = False,
+    made: Mapping[str, Element] | None = None,
+    folder: str = ".",
+    counted: bool = False,
 ) -> Plan:
     """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
     given, edges = graph, dict[str, Connection]()
@@ -70,7 +83,7 @@ def compile_graph(
         graph, edges = count_edges(graph)
     resolved, elements, warnings = configure_graph(graph, made, folder)
     # Constants are known now; translate once per distinct class and configuration.
-    units = translate_all(elements)
+    units = units_of(elements)
     # Who is reached by what is a matter of the graph alone.
     tasks, timers, linked = link(resolved, elements, units)
     scheduler = make_scheduler(virtual, len(tasks), len(timers))
@@ -137,50 +150,6 @@ def graph_of(start: Wired) -> tuple[Graph, dict[str, Element]]:
     return Graph(instances, tuple(wires)), made
 
 
-def guard_loops(resolved: Resolved) -> Graph:
-    """The graph with a LoopGuard on each push connection that closes a loop."""
-    graph = resolved.graph
-    closing = closing_connections(resolved)
-    kept = tuple(c for c in graph.connections if c not in closing)
-    guarded = replace(graph, connections=kept, warnings=())
-    for number, c in enumerate(closing):
-        name = f"loop@{number + 1}"
-        guarded = guarded.with_instance(Instance(name, "LoopGuard", "", c.span))
-        guarded = guarded.with_connection(Connection(c.src, c.src_port, name, 0, c.span))
-        guarded = guarded.with_connection(Connection(name, 0, c.dst, c.dst_port, c.span))
-    return guarded
-
-
-def closing_connections(resolved: Resolved) -> list[Connection]:
-    """Push connections that lead back to an element on the way from a source, found depth first."""
-    graph, found = resolved.graph, []
-    done: set[str] = set()
-    roots = sorted(graph.instances, key=lambda n: "push" in resolved.input_kinds[n])  # sources first
-    for root in roots:
-        if root in done:
-            continue
-        path = {root}
-        stack = [(root, iter(push_outputs(resolved, root)))]
-        while stack:
-            name, rest = stack[-1]
-            connection = next(rest, None)
-            if connection is None:
-                stack.pop()
-                path.discard(name)
-                done.add(name)
-            elif connection.dst in path:
-                found.append(connection)
-            elif connection.dst not in done:
-                path.add(connection.dst)
-                stack.append((connection.dst, iter(push_outputs(resolved, connection.dst))))
-    return found
-
-
-def push_outputs(resolved: Resolved, name: str) -> list[Connection]:
-    kinds = resolved.output_kinds[name]
-    return [c for c in resolved.graph.outputs_of(name) if kinds[c.src_port] == "push"]
-
-
 def instantiate(resolved: Resolved, made: Mapping[str, Element]) -> list[Element]:
     """An element per instance, in the order of the graph, its ports known."""
     elements = []
@@ -204,54 +173,10 @@ def configure(graph: Graph, elements: Sequence[Element], env: Env, reporter: Rep
             reporter.warn(f"{element.name} :: {instance.cls}: {warning}", instance.span)
 
 
-def translate_all(elements: Sequence[Element]) -> list[Unit]:
-    """The proved and rewritten unit of each element; equal elements get the same object."""
-    known: dict[Any, Unit] = {}
-    units = []
-    for element in elements:
-        key = unit_key(element)
-        unit = known.get(key) if key is not None else None
-        if unit is None:
-            unit = prepare(translate(element))
-            if key is not None:
-                known[key] = unit
-        units.append(unit)
-    return units
-
-
-def prepare(unit: Unit) -> Unit:
-    """Proves a unit and runs the passes over it."""
-    check_unit(unit)
-    check_linear(unit)
-    for one_pass in PIPELINE:
-        unit = one_pass(unit)
-    return unit
-
-
-_NOT_CODE = {
-    "name", "config", "serial", "wires_in", "wires_out", "words", "env", "cells", "engine", "router", "index", "troubles", "warnings", "args", "input_kinds", "output_kinds"
-}  # fmt: skip
-
-
-def unit_key(element: Element) -> Any:
-    """What the packet code of an element depends on; None when that cannot be told cheaply."""
-    facts: list[Any] = [type(element), tuple(s.size for s in element.state_declarations())]
-    for name, value in sorted({**vars(element), **element.args}.items()):
-        if name in _NOT_CODE and name not in element.args:
-            continue
-        if isinstance(value, (int, str, bytes, type(None))):
-            facts.append((name, type(value), value))
-        elif isinstance(value, (tuple, list)) and len(value) <= 64:
-            facts.append((name, repr(value)))
-        else:
-            return None
-    return tuple(facts)
-
-
 def make_scheduler(virtual: bool, tasks: int, timers: int) -> tuple[Element, Linked]:
     scheduler = Scheduler(name="scheduler")
     # Powers of two, so that routers of like size share the scheduler's code.
     places = max(2, 1 << (tasks + timers).bit_length())
     troubles = scheduler.setup([f"VIRTUAL {str(virtual).lower()}", f"NTASKS {tasks}", f"PLACES {places}"], Env())
     assert not troubles, troubles
-    return scheduler, Linked("scheduler", prepare(translate(scheduler)))
+    return scheduler, Linked("scheduler", units_of([scheduler])[0])

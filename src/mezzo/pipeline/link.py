@@ -8,17 +8,16 @@ element that answers it, so a queue in between ends it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
 from mezzo.elements.element import Element
 from mezzo.graph import Resolved
-from mezzo.ir import ops
 from mezzo.ir.module import Linked, Unit
 
 Place = tuple[int, int]
 
 
-def link(resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
+def link(
+    resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
     """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""
     return Linker(resolved, elements, units).run()
 
@@ -53,7 +52,7 @@ class Linker:
 
     def linked(self, i: int, timer: int) -> Linked:
         element, unit = self.elements[i], self.units[i]
-        used = ops_used(unit)
+        used = unit.uses
         in_pull = not all(self.push_out[i])
         down = self.down(i) if in_pull and ("down" in used or unit.function("process")) else ()
         ready = tuple(self.ready(i, p) for p in range(element.noutputs)) if "ready" in used else ()
@@ -129,33 +128,3 @@ class Linker:
                 if self.push_out[j][p]:
                     stack += [k for k, _ in ends]
         return tuple(sorted(found))
-
-
-_used: dict[int, tuple[Unit, frozenset[str]]] = {}
-
-
-def ops_used(unit: Unit) -> frozenset[str]:
-    """Which neighbour questions a unit's code asks: up, down, self, ready.  Remembered while the unit lives."""
-    known = _used.get(id(unit))
-    if known is None or known[0] is not unit:
-        found: set[str] = set()
-        for function in unit.functions:
-            _scan(function.body, found)
-        known = _used[id(unit)] = (unit, frozenset(found))
-        if len(_used) > 4096:
-            _used.clear()
-    return known[1]
-
-
-def _scan(node: Any, found: set[str]) -> None:
-    if isinstance(node, tuple):
-        for part in node:
-            _scan(part, found)
-    elif isinstance(node, ops.Wake):
-        found.add(node.who)
-    elif isinstance(node, ops.Ready):
-        found.add("ready")
-    elif isinstance(node, ops.Node):
-        for value in vars(node).values():
-            if isinstance(value, (tuple, ops.Node)):
-                _scan(value, found)

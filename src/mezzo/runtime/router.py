@@ -62,7 +62,8 @@ class Router:
         cells = [e.all_cells() for e in plan.elements]
         try:
             build = load_target(target).build
-            self.engine = build(plan.program, self.arena, cells, self._hosts(), seed=seed, virtual=virtual, trace=saw, cache=cache)
+            more = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
+            self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
         except BaseException:
             self.arena.close()
             raise

@@ -1,8 +1,8 @@
 """The targets: `python` (the definition), `native`.  A target is a folder; tests find it by scan.
 
 Every target has
-    build(program, arena, cells, hosts, *, seed, virtual, trace, cache) -> engine
-and every engine
+    build(program, arena, cells, hosts, *, seed, virtual, trace, cache, whole) -> engine
+where `whole()` is the program with all bodies (its units may be skeletons), and every engine has
     run(rounds) -> status of the scheduler    call(instance, function, *args)
     push(instance, port, frame)               pull(instance, port) -> frame or -1
     drops(instance) -> {reason: count}        cells[instance][state]    now_ns    epoch_ns    close()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mezzo.base import Span
+from mezzo.elements.element import RESERVED
 from mezzo.frontends.python import values
 from mezzo.frontends.python.read import Source
 from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, View, cast, literal
+from mezzo.frontends.python.wording import BUILTINS, EXPRESSIONS, describe, refusal, suggest
 from mezzo.ir import ops
 from mezzo.ir.builder import BodyBuilder
-from mezzo.ir.types import BOOL, I64, U8, U32, U64, Type, by_width
+from mezzo.ir.types import BOOL, I64, U8, U32, U64, VOID, Type, by_width
 from mezzo.wire import headers
 from mezzo.wire.header import Field
 
@@ -60,7 +63,7 @@ class Expressions:
         """`name`: the local it is about to be assigned to, so that a packet can be born in it."""
         handler = getattr(self, "ex_" + type(node).__name__, None)
         if handler is None:
-            self.fail(node, f"`{type(node).__name__}` expressions are not part of the packet language")
+            self.fail(node, *refusal(node, EXPRESSIONS))
         if isinstance(node, ast.Call):
             return self.call(node, wanted, name)
         result: Value = handler(node)
@@ -82,10 +85,11 @@ class Expressions:
             if type_ is BOOL:
                 return literal(int(value.value != 0), BOOL)
             if not type_.holds(value.value):
-                self.fail(node, f"{value.value} does not fit {type_}{because}", f"write {type_}({value.value}) to cut it")
+                cut = f"write {type_}({value.value}) to cut it to {type_.wrap(value.value)}"
+                self.fail(node, f"{value.value} does not fit {type_}{because}", cut)
             return literal(value.value, type_)
-        if not isinstance(value, Num):
-            self.fail(node, f"a number is wanted here{because}")
+        if not isinstance(value, Num) or value.type is VOID:
+            self.fail(node, f"a number is wanted here{because}, and this is {describe(value)}")
         if value.type is type_ or isinstance(value.expr, ops.Const) and type_.holds(value.expr.value):
             return cast(type_, value.expr)
         if type_ is BOOL or value.type.bits > type_.bits or value.type is I64 or (type_ is I64 and value.type.bits >= 64):
@@ -106,7 +110,7 @@ class Expressions:
             return ops.TRUE if value.object else ops.FALSE
         if isinstance(value, StateRef):
             return values.compare("ne", ops.Count(value.state.name), ops.u32(0))
-        self.fail(node, "this has no truth value")
+        self.fail(node, f"this is {describe(value)}, which is neither true nor false")
 
     def known_int(self, node: ast.expr, what: str) -> int:
         value = self.expr(node)
@@ -119,7 +123,7 @@ class Expressions:
     def packet(self, node: ast.expr) -> Pkt:
         value = self.expr(node)
         if not isinstance(value, Pkt):
-            self.fail(node, "a packet is wanted here")
+            self.fail(node, f"a packet is wanted here, and this is {describe(value)}")
         return value
 
     def constant(self, obj: Any, node: ast.AST) -> Value:
@@ -127,10 +131,16 @@ class Expressions:
         if isinstance(obj, bool):
             return Num(literal(int(obj), BOOL))
         if isinstance(obj, int):
-            return Lit(int(obj))
+            return self.literal(int(obj), node)
         if isinstance(obj, float):
             self.fail(node, "there are no fractions in packet code", "scale it to an integer in configure()")
         return Thing(obj)
+
+    def literal(self, value: int, node: ast.AST) -> Lit:
+        if not -(1 << 63) <= value < 1 << 128:
+            bits = value.bit_length() + (value < 0)
+            self.fail(node, f"this number needs {bits} bits; numbers have 128 at most, negative ones 64")
+        return Lit(value)
 
     # -- leaves
 
@@ -142,9 +152,14 @@ class Expressions:
             return self.env[node.id]
         if node.id in self.source.scope:
             return self.constant(self.source.scope[node.id], node)
-        if node.id in ("min", "max", "len", "range", "bool", "int", "abs"):
+        if node.id in ("min", "max", "len", "range", "bool"):
             return Thing(node.id)
-        self.fail(node, f"`{node.id}` is not known here", "assign it first, or make it an attribute of the element")
+        if hasattr(builtins, node.id):
+            hint = BUILTINS.get(node.id, "do this in configure()")
+            self.fail(node, f"`{node.id}` is not part of the packet language", hint)
+        near = suggest(node.id, [*self.env, *self.source.scope])
+        hint = "assign it first, or make it an attribute of the element"
+        self.fail(node, f"`{node.id}` is not known here{near}", hint)
 
     def ex_Tuple(self, node: ast.Tuple) -> Value:
         self.fail(node, "a tuple is not a value of packet code", "use one name per value")
@@ -156,8 +171,7 @@ class Expressions:
         if isinstance(owner, View):
             field = owner.header.fields.get(node.attr)
             if field is None:
-                known = ", ".join(owner.header.fields)
-                self.fail(node, f"{owner.header.__name__} has no field `{node.attr}`", f"it has {known}")
+                self.no_field(node, owner)
             return Num(self.load_field(owner, field, self.span(node)))
         if isinstance(owner, (StateRef, Place)):
             return Method(owner, node.attr)
@@ -166,7 +180,7 @@ class Expressions:
                 return self.own_attribute(node)
             if hasattr(owner.object, node.attr):
                 return self.constant(getattr(owner.object, node.attr), node)
-        self.fail(node, f"`{node.attr}` is not known here")
+        self.fail(node, f"there is no `{node.attr}` of {describe(owner)}")
 
     def own_attribute(self, node: ast.Attribute) -> Value:
         state = self.unit.state_by_name.get(node.attr)
@@ -177,8 +191,12 @@ class Expressions:
         cls = type(self.unit.element)
         if callable(getattr(cls, node.attr, None)):
             return Method(Thing(self.unit.element), node.attr)
+        if node.attr[0] == "_" or node.attr in RESERVED - {"ninputs", "noutputs", "input_kinds", "output_kinds"}:
+            hint = "set an attribute of another name in configure()"
+            self.fail(node, f"`{node.attr}` belongs to configuration time and cannot be read in packet code", hint)
         if not hasattr(self.unit.element, node.attr):
-            self.fail(node, f"{cls.__name__} has no `{node.attr}`", "declare state in the class, or set constants in configure()")
+            near = suggest(node.attr, [*self.unit.state_by_name, *cls.arguments, *SELF_METHODS])
+            self.fail(node, f"{cls.__name__} has no `{node.attr}`{near}", "declare state in the class, or set constants in configure()")
         return self.constant(getattr(self.unit.element, node.attr), node)
 
     def packet_attribute(self, packet: Pkt, node: ast.Attribute) -> Value:
@@ -197,7 +215,15 @@ class Expressions:
         header = headers().get(name)
         if header is not None and header.mark:
             return View(packet, MARK_OF[header.mark], ops.u32(0), header)
+        methods = self.packet_methods()
+        if name not in methods:
+            known = [*META_TYPES, *MARK_FIELDS, *HAS_FIELDS, *ANNOTATIONS, *PLACES, *headers(), *methods]
+            hint = "headers: " + ", ".join(n for n, h in headers().items() if h.mark)
+            self.fail(node, f"packets have no `{name}`{suggest(name, known)}", hint + "; the rest is in docs/language.md")
         return Method(packet, name)
+
+    def packet_methods(self) -> frozenset[str]:
+        raise NotImplementedError  # Calls
 
     def ex_Subscript(self, node: ast.Subscript) -> Value:
         owner = self.expr(node.value)
@@ -206,7 +232,11 @@ class Expressions:
             return Num(ops.Index(owner.state.type, owner.state.name, index, span=self.span(node)))
         if isinstance(owner, Thing) and isinstance(owner.object, (tuple, list, dict)):
             at = self.known_int(node.slice, "the index into configuration values")
-            return self.constant(owner.object[at], node)
+            try:
+                found = owner.object[at]
+            except LookupError:
+                self.fail(node, f"there is no [{at}] in this {type(owner.object).__name__} of {len(owner.object)}")
+            return self.constant(found, node)
         hint = f"write self.{owner.state.name}.get(key, default)" if isinstance(owner, StateRef) else "read packets with p.u16(offset)"
         self.fail(node, "this has no elements by index", hint)
 
@@ -215,18 +245,21 @@ class Expressions:
     def ex_BinOp(self, node: ast.BinOp) -> Value:
         op = OPERATORS.get(type(node.op))
         if op is None:
-            hint = "use // for whole division" if isinstance(node.op, ast.Div) else "use + - * // % & | ^ << >>"
+            known = {ast.Div: "use // for whole division", ast.Pow: "multiply, shift (1 << n), or compute it in configure()"}
+            hint = known.get(type(node.op), "use + - * // % & | ^ << >>")
             self.fail(node, "this operator is not part of the packet language", hint)
         a, b = self.expr(node.left), self.expr(node.right)
         return self.binary(op, a, b, node)
 
     def binary(self, op: str, a: Value, b: Value, node: ast.BinOp) -> Value:
         if isinstance(a, Lit) and isinstance(b, Lit):
-            return Lit(values.fold_bin(op, a.value, b.value))
+            if op in ("shl", "shr") and not 0 <= b.value <= 128:
+                self.fail(node.right, f"a shift by {b.value} is not from 0 to 128")
+            return self.literal(values.fold_bin(op, a.value, b.value), node)
         if op in ("shl", "shr"):
             type_ = a.type if isinstance(a, Num) else U32
             return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.shift_count(b, type_, node)))
-        type_ = self.common(a, b, node)
+        type_ = self.common(a, b, node, node.left, node.right)
         return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.fit(b, type_, node.right, "")))
 
     def shift_count(self, value: Value, type_: Type, node: ast.BinOp) -> ops.Expr:
@@ -234,11 +267,13 @@ class Expressions:
             self.fail(node.right, f"the shift count is {value.type}, wider than the {type_} it shifts", f"write {type_}(…)")
         return self.fit(value, type_, node.right, "a shift count")
 
-    def common(self, a: Value, b: Value, node: ast.AST) -> Type:
+    def common(self, a: Value, b: Value, node: ast.AST, left: ast.AST, right: ast.AST) -> Type:
         """The type both sides widen to."""
+        for value, side in ((a, left), (b, right)):
+            if not isinstance(value, (Num, Lit)) or (isinstance(value, Num) and value.type is VOID):
+                self.fail(side, f"a number is wanted here, and this is {describe(value)}")
         numbers = [x for x in (a, b) if isinstance(x, Num)]
-        if not numbers or not all(isinstance(x, (Num, Lit)) for x in (a, b)):
-            self.fail(node, "numbers are wanted on both sides")
+        assert numbers, "two literals are folded before"
         if len(numbers) == 1:
             return numbers[0].type
         x, y = numbers[0].type, numbers[1].type
@@ -278,7 +313,7 @@ class Expressions:
         word = COMPARISONS[type(op)]
         if isinstance(a, Lit) and isinstance(b, Lit):
             return ops.TRUE if values.fold_compare(word, a.value, b.value) else ops.FALSE
-        type_ = self.common(a, b, node)
+        type_ = self.common(a, b, node, left, right)
         return values.compare(word, self.fit(a, type_, left, ""), self.fit(b, type_, right, ""))
 
     def is_none(self, op: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.AST) -> ops.Expr:
@@ -298,12 +333,14 @@ class Expressions:
         if isinstance(b, StateRef) and b.state.kind == "table" and b.state.key is not None:
             test = ops.TableHas(b.state.name, self.fit(a, b.state.key, left, "the table's key"))
         elif isinstance(b, Thing) and isinstance(b.object, (tuple, list, frozenset, set)):
+            if isinstance(a, Lit):
+                return ops.TRUE if (a.value in b.object) is isinstance(op, ast.In) else ops.FALSE
             test = ops.FALSE
             for item in b.object:
-                type_ = self.common(a, Lit(int(item)), left)
+                type_ = self.common(a, Lit(int(item)), left, left, right)
                 test = values.logic("or", test, values.compare("eq", self.fit(a, type_, left, ""), literal(int(item), type_)))
         else:
-            self.fail(right, "`in` looks into a Table or a tuple made in configure()")
+            self.fail(right, f"`in` looks into a Table or a tuple made in configure(), and this is {describe(b)}")
         return test if isinstance(op, ast.In) else values.negate(test)
 
     def ex_BoolOp(self, node: ast.BoolOp) -> Value:
@@ -329,7 +366,7 @@ class Expressions:
         if isinstance(a, Lit) and isinstance(b, Lit):
             type_ = values.default_type(min(a.value, b.value) if min(a.value, b.value) < 0 else max(a.value, b.value))
         else:
-            type_ = self.common(a, b, node)
+            type_ = self.common(a, b, node, node.body, node.orelse)
         return Num(ops.Select(type_, cond, self.fit(a, type_, node.body, ""), self.fit(b, type_, node.orelse, "")))
 
     # -- header fields
@@ -345,6 +382,11 @@ class Expressions:
         masked = values.binary("and", type_, shifted, literal((1 << field.bits) - 1, type_))
         return cast(by_width(max(8, field.bits)) if field.bits > 1 else BOOL, masked)
 
+    def no_field(self, node: ast.Attribute, view: View) -> NoReturn:
+        known = view.header.fields
+        message = f"{view.header.__name__} has no field `{node.attr}`{suggest(node.attr, known)}"
+        self.fail(node, message, f"it has {', '.join(known)}")
+
     def window(self, view: View, field: Field) -> tuple[int, int, int]:
         """(first byte, bytes, shift) of an access that covers the field and stays inside the header."""
         first, last = field.offset // 8, (field.offset + field.bits + 7) // 8
@@ -357,7 +399,7 @@ class Expressions:
     def store_field(self, view: View, target: ast.Attribute, value: ast.expr, span: Span) -> None:
         field = view.header.fields.get(target.attr)
         if field is None:
-            self.fail(target, f"{view.header.__name__} has no field `{target.attr}`", f"it has {', '.join(view.header.fields)}")
+            self.no_field(target, view)
         first, width, shift = self.window(view, field)
         at = values.binary("add", U32, view.offset, ops.u32(first))
         type_ = by_width(8 * width)

@@ -7,29 +7,17 @@ from typing import TYPE_CHECKING
 
 from mezzo.frontends.python.calls import Calls
 from mezzo.frontends.python.read import Source
-from mezzo.frontends.python.values import Lit, Num, Pkt, StateRef, Thing, Value, View, default_type
+from mezzo.frontends.python.values import Lit, Method, Num, Pkt, StateRef, Thing, Value, View, default_type
+from mezzo.frontends.python.wording import STATEMENTS, describe, refusal, suggest
 from mezzo.ir import ops
 from mezzo.ir.builder import BodyBuilder
-from mezzo.ir.module import Function, Param
+from mezzo.ir.module import Function, Param, State
 from mezzo.ir.types import BOOL, PACKET, U32, VOID, Type
 
 if TYPE_CHECKING:
     from mezzo.frontends.python.unit import UnitTranslator
 
-INSTEAD = {
-    ast.While: "`while` has no bound; write `for _ in bounded(count, limit):` and leave it with `break`",
-    ast.Try: "packet code has no exceptions: a bad access already kills the packet and is counted",
-    ast.Raise: "packet code has no exceptions: use self.kill(p, 'reason')",
-    ast.With: "do this in configuration code",
-    ast.FunctionDef: "make it a method of the element",
-    ast.ClassDef: "move it out of the method",
-    ast.Import: "import at the top of the file",
-    ast.ImportFrom: "import at the top of the file",
-    ast.Delete: "packets are given away with push, return, store or self.kill(p, 'reason')",
-    ast.Global: "state belongs to the element: declare it in the class",
-    ast.Assert: "test it with `if` and kill the packet",
-    ast.Match: "write if / elif / else",
-}
+ROUNDS = (1 << 32) - 1  # the most rounds a loop may be declared with: its variable is u32
 
 
 class FunctionTranslator(Calls):
@@ -59,10 +47,14 @@ class FunctionTranslator(Calls):
 
         names = [a.arg for a in node.args.args]
         if self.bound:
+            if not names:
+                self.fail(node, f"{self.name} has no `self`", f"write def {self.name}(self, …)")
             self.env[names[0]] = Thing(self.unit.element)
             names = names[1:]
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
-            self.fail(node, "packet code has plain parameters only")
+            self.fail(node, "packet code has plain parameters only", "name each parameter")
+        if node.args.defaults:
+            self.fail(node.args.defaults[0], "parameters have no defaults in packet code", "give every argument in the call")
         fixed = SIGNATURES.get(self.name) if self.bound else None
         if fixed is not None:
             types, self.ret = list(fixed[0]), fixed[1]
@@ -104,11 +96,8 @@ class FunctionTranslator(Calls):
                 continue  # a docstring
             handler = getattr(self, "do_" + type(node).__name__, None)
             if handler is None:
-                self.fail(node, f"`{type(node).__name__.lower()}` is not part of the packet language", self.instead(node))
+                self.fail(node, *refusal(node, STATEMENTS))
             handler(node)
-
-    def instead(self, node: ast.AST) -> str:
-        return next((text for kind, text in INSTEAD.items() if isinstance(node, kind)), "")
 
     def do_Pass(self, node: ast.Pass) -> None:
         pass
@@ -119,6 +108,8 @@ class FunctionTranslator(Calls):
             self.out.add(ops.Eval(value.expr, span=self.source.span(node)))
         elif isinstance(value, Pkt):
             self.fail(node, "this packet is made and dropped on the floor", "give it a name, then push, return, store or kill it")
+        elif isinstance(value, Method):
+            self.fail(node, f"`{value.name}` is not called here", f"write {ast.unparse(node)}(…)")
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if not isinstance(node.target, ast.Name) or node.value is None:
@@ -168,12 +159,17 @@ class FunctionTranslator(Calls):
         return ""
 
     def assign_tuple(self, target: ast.Tuple, value: ast.expr, node: ast.stmt) -> None:
-        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+        starred = [part for part in target.elts if isinstance(part, ast.Starred)]
+        if starred:
+            self.fail(starred[0], "unpack into plain names", "write one name for each value")
+        if isinstance(value, ast.Tuple):
+            if len(value.elts) != len(target.elts):
+                self.fail(node, f"{len(value.elts)} values for {len(target.elts)} names", "give each name one value")
             kept = [self.keep_value(self.expr(v)) for v in value.elts]
         else:
             known = self.expr(value)
             if not isinstance(known, Thing) or not isinstance(known.object, (tuple, list)) or len(known.object) != len(target.elts):
-                self.fail(node, "both sides need the same number of values")
+                self.fail(node, "both sides need the same number of values", "loop over it, or give each name one value")
             kept = [self.constant(x, value) for x in known.object]
         for part, item in zip(target.elts, kept, strict=True):
             if not isinstance(part, ast.Name):
@@ -204,6 +200,8 @@ class FunctionTranslator(Calls):
             return
         if name in self.types:
             self.fail(node, f"`{name}` is {self.types[name]} already", "use another name")
+        if isinstance(value, Method):
+            self.fail(node, f"this is {describe(value)}")
         if isinstance(value, View) and not isinstance(value.offset, ops.Const):
             value = View(value.packet, value.mark, self.out.keep(value.offset), value.header)
         self.env[name] = value
@@ -218,15 +216,19 @@ class FunctionTranslator(Calls):
         elif isinstance(owner, Thing) and owner.object is self.unit.element:
             state = self.unit.state_by_name.get(target.attr)
             if state is None or state.kind != "scalar":
-                self.fail(target, f"`{target.attr}` is not a scalar of the state", self.hint_state(target.attr))
+                self.fail(target, *self.not_scalar(target.attr, state))
             self.out.add(ops.Put(state.name, self.number(value, state.type), span=span))
         else:
             self.fail(target, "this cannot be assigned to in packet code")
 
-    def hint_state(self, name: str) -> str:
+    def not_scalar(self, name: str, state: State | None) -> tuple[str, str]:
+        if state is not None:
+            change = {"array": f"self.{name}[index] = value", "table": f"self.{name}.set(key, value)"}
+            return f"the {state.kind} `{name}` is not assigned as a whole", "write " + change.get(state.kind, f"self.{name}.…")
         if name in type(self.unit.element).arguments:
-            return f"`{name}` is an argument, a constant here; declare it with live=u32 (or another type) to change it"
-        return f"declare it in the class: {name}: u64"
+            return f"`{name}` is an argument, a constant here", "declare it with live=u32 (or another type) to change it"
+        near = suggest(name, self.unit.state_by_name)
+        return f"{type(self.unit.element).__name__} has no state `{name}`{near}", f"declare it in the class: {name}: u64"
 
     # -- control
 
@@ -271,19 +273,27 @@ class FunctionTranslator(Calls):
             if len(node.args) != 2:
                 self.fail(node, "bounded takes a count and its largest value", "write bounded(count, 64)")
             limit = self.known_int(node.args[1], "the largest count")
+            if not 0 <= limit <= ROUNDS:
+                self.fail(node.args[1], f"{limit} rounds are not from 0 to {ROUNDS}", "split the work over several packets or tasks")
             return ops.u32(0), self.out.keep(self.number(node.args[0], U32)), limit
+        if len(node.args) == 3:
+            self.fail(node, "a loop counts by one", "multiply inside: `for i in range(n):` and then i * step")
         ends = [self.expr(a) for a in node.args]
         if not 1 <= len(ends) <= 2 or not all(isinstance(e, Lit) for e in ends):
             self.fail(node, "the bounds of this loop are not known here", "write `for i in bounded(count, limit):` with the largest count there can be")
         numbers = [e.value for e in ends if isinstance(e, Lit)]
         first, last = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
         count = max(0, last - first)
+        if first < 0:
+            self.fail(node.args[0], "a loop counts up from 0 or more: its variable is u32", "subtract inside the loop: i64(i) - 3")
+        if count > ROUNDS:
+            self.fail(node, f"{count} rounds are too many; at most {ROUNDS}", "split the work over several packets or tasks")
         return ops.u32(first), ops.u32(count), count
 
     def unroll(self, node: ast.For) -> None:
         items = self.expr(node.iter)
         if not isinstance(items, Thing) or not isinstance(items.object, (tuple, list, range)):
-            self.fail(node.iter, "this cannot be looped over", "loop over range(n), bounded(n, limit), or a tuple made in configure()")
+            self.fail(node.iter, f"this is {describe(items)}, which cannot be looped over", "loop over range(n), bounded(n, limit), or a tuple made in configure()")
         for item in items.object:
             # One round of a For gives `continue` its meaning; `break` would need to skip the rounds behind it.
             for inner in ast.walk(ast.Module(node.body, [])):
@@ -328,12 +338,12 @@ class FunctionTranslator(Calls):
             value, reason = self.port_and_reason(value)
         if value is None:
             if self.ret not in (VOID, PACKET) and self.name != "process":
-                self.fail(node, f"{self.name} gives back a {self.ret}")
+                self.fail(node, f"{self.name} gives back a {self.ret}", f"write a value behind `return`, of type {self.ret}")
             self.out.add(ops.Return(span=span))
         elif self.ret is PACKET:
             packet = self.expr(value)
             if not isinstance(packet, Pkt):
-                self.fail(node, f"{self.name} gives back a packet or None")
+                self.fail(node, f"{self.name} gives back a packet or None, and this is {describe(packet)}")
             self.out.add(ops.Return(packet.expr, span=span))
         elif self.ret is VOID:
             self.fail(node, f"{self.name} gives nothing back", "write a bare `return`")
@@ -345,7 +355,8 @@ class FunctionTranslator(Calls):
 
     def port_and_reason(self, node: ast.Tuple) -> tuple[ast.expr, int]:
         if self.name != "process" or len(node.elts) != 2:
-            self.fail(node, "only process gives back a pair: the port and the reason for a drop there")
+            what = "process gives back a port, or a pair" if self.name == "process" else "only process gives back a pair"
+            self.fail(node, f"{what}: the port and the reason for a drop there", "write return 1, 'expired'")
         return node.elts[0], self.unit.builder.reason(self.text(node.elts[1]))
 
     def text(self, node: ast.expr) -> str:

@@ -127,8 +127,10 @@ def build(
     virtual: bool = False,
     trace: Callable[[int, int, int], None] | None = None,
     cache: bool = True,
+    whole: Callable[[], Program] | None = None,
 ) -> Engine:
     """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
+    program = whole() if whole is not None else program
     code = Code(program, arena, trace is not None, cache)
     return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
 

@@ -23,8 +23,10 @@ def build(
     virtual: bool = False,
     trace: Callable[[int, int, int], None] | None = None,
     cache: bool = True,
+    whole: Callable[[], Program] | None = None,
 ) -> Engine:
-    """Makes `program` runnable; `cells` are used as they are."""
+    """Makes `program` runnable; `cells` are used as they are.  `whole` gives the bodies where it has none."""
+    program = whole() if whole is not None else program
     made: dict[Unit, dict[str, Callable[..., Any]]] = {}
     code = []
     for linked in program.instances:
