@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mezzo.base import MezzoError
@@ -41,3 +42,27 @@ def test_two_of_one_name_are_refused():
 def test_only_elements_are_joined():
     with pytest.raises(TypeError, match="joins elements"):
         Feed() >> 3
+
+
+def test_graphs_show_themselves():
+    chain = Feed(name="a") >> Collect(name="b")
+    assert chain._repr_svg_().startswith("<svg") and "Feed" in chain._repr_svg_()
+
+
+def test_library_classes_are_imported_by_name():
+    from mezzo.elements import Counter
+
+    assert Counter.__name__ == "Counter"
+    with pytest.raises(ImportError):
+        from mezzo.elements import Kounter  # noqa: F401
+
+
+def test_arrays_in_and_out():
+    rows = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    with Router.from_elements(Feed(name="a") >> Collect(name="b"), virtual=True) as router:
+        assert router.feed("a", [*rows, b"xy"]) == 4
+        router.run()
+        data, lengths = router.collect_array("b")
+        assert lengths.tolist() == [4, 4, 4, 2]
+        assert data[:3].tolist() == rows.tolist()
+        assert bytes(data[3]) == b"xy\0\0"

@@ -82,3 +82,13 @@ __all__ = [
     "checksum_adjust", "entry", "flag", "i64", "now", "python", "random", "randrange", "read", "u8", "u16", "u32", "u48",
     "u64", "u128", "walltime", "write",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`from mezzo.elements import Counter`: any class of the library, imported when it is asked for."""
+    from mezzo.elements.library import maybe_find
+
+    found = None if name.startswith("_") else maybe_find(name)
+    if found is None:
+        raise AttributeError(f"mezzo.elements has no `{name}`")
+    return found

@@ -7,7 +7,8 @@ of a graph leads to all of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mezzo.elements import confparse
 
@@ -18,11 +19,17 @@ if TYPE_CHECKING:
 class Wired:
     """What can stand beside `>>`: it has the element and port where it is entered, and where it is left."""
 
+    picture: ClassVar[Callable[[Wired], str] | None] = None
+
     def entry(self) -> tuple[Element, int]:
         raise NotImplementedError
 
     def exit(self) -> tuple[Element, int]:
         raise NotImplementedError
+
+    def _repr_svg_(self) -> str | None:
+        """A notebook shows the graph as its picture; who draws is set by the room that can."""
+        return Wired.picture(self) if Wired.picture is not None else None
 
     def __rshift__(self, other: Any) -> Chain:
         if not isinstance(other, Wired):

@@ -85,6 +85,12 @@ class Graph:
         kept = tuple(c for c in self.connections if name not in (c.src, c.dst))
         return replace(self, instances=rest, connections=kept)
 
+    def _repr_svg_(self) -> str:
+        """A notebook shows the graph as its picture."""
+        from mezzo.graph.draw import draw_svg  # a picture is rarely wanted, and its room is large
+
+        return draw_svg(self)
+
     @cached_property
     def _by_end(self) -> tuple[dict[str, tuple[Connection, ...]], dict[str, tuple[Connection, ...]]]:
         into: dict[str, list[Connection]] = {}

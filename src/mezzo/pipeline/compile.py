@@ -150,6 +150,14 @@ def graph_of(start: Wired) -> tuple[Graph, dict[str, Element]]:
     return Graph(instances, tuple(wires)), made
 
 
+def picture(start: Wired) -> str:
+    """The SVG of a graph written in Python."""
+    return graph_of(start)[0]._repr_svg_()
+
+
+Wired.picture = staticmethod(picture)
+
+
 def instantiate(resolved: Resolved, made: Mapping[str, Element]) -> list[Element]:
     """An element per instance, in the order of the graph, its ports known."""
     elements = []

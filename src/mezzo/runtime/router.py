@@ -286,6 +286,20 @@ class Router:
             self.wake(element, "self")
         return found
 
+    def collect_array(self, name: str) -> tuple[Any, Any]:
+        """The collected packets as numpy arrays: (n x longest uint8, zero behind each packet's end; n lengths)."""
+        import numpy as np
+
+        packets = self.collect(name)
+        lengths = np.array([len(p) for p in packets], dtype=np.uint32)
+        data = np.zeros((len(packets), max(map(len, packets), default=0)), dtype=np.uint8)
+        for row, packet in zip(data, packets, strict=True):
+            row[: len(packet)] = np.frombuffer(packet, dtype=np.uint8)
+        return data, lengths
+
+    def _repr_svg_(self) -> str:
+        return self.graph._repr_svg_()
+
     # -- the ledger
 
     def drops(self) -> dict[tuple[str, str], int]:
