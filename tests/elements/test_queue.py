@@ -25,7 +25,9 @@ def test_Fo01_a_full_queue_stops_the_source(vectors: Any) -> None:
 
 @EVERY
 def test_Fo01_shrinking_and_growing(target: str) -> None:
-    with Router.from_click("s :: InfiniteSource(LIMIT 15) -> q :: Queue(10) -> Idle;", target=target, virtual=True) as r:
+    with Router.from_click(
+        "s :: InfiniteSource(LIMIT 15) -> q :: Queue(10) -> Idle;", target=target, virtual=True
+    ) as r:
         r.run()
         r.write("q.capacity", "5")
         r.run()
@@ -60,9 +62,13 @@ def test_two_full_queues_behind_a_tee(vectors: Any) -> None:
 
 def test_overflow_leaves_by_output_1(vectors: Any) -> None:
     text = "in0 :: Feed -> q :: SimpleQueue(3) -> Idle; q [1] -> out1 :: Collect;"
-    vectors(text, give={"in0": NUMBERED}, want={"out1": NUMBERED[3:]}, reads={"q.length": "3", "q.drops": "17"}, drops={})
+    vectors(
+        text, give={"in0": NUMBERED}, want={"out1": NUMBERED[3:]}, reads={"q.length": "3", "q.drops": "17"}, drops={}
+    )
     text = "in0 :: Feed -> q :: FrontDropQueue(3) -> u :: Unqueue(ACTIVE false) -> Discard; q [1] -> out1 :: Collect;"
-    vectors(text, give={"in0": NUMBERED}, want={"out1": NUMBERED[:17]}, reads={"q.length": "3", "q.drops": "17"}, drops={})
+    vectors(
+        text, give={"in0": NUMBERED}, want={"out1": NUMBERED[:17]}, reads={"q.length": "3", "q.drops": "17"}, drops={}
+    )
 
 
 @pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "FrontDropQueue", "MixedQueue"])
@@ -73,7 +79,8 @@ def test_capacity_zero_keeps_nothing(vectors: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "stops"), [("FullNoteQueue", True), ("ThreadSafeQueue", True), ("NotifierQueue", False), ("SimpleQueue", False)]
+    ("alias", "stops"),
+    [("FullNoteQueue", True), ("ThreadSafeQueue", True), ("NotifierQueue", False), ("SimpleQueue", False)],
 )
 def test_names_of_click(vectors: Any, alias: str, stops: bool) -> None:
     vectors(f"InfiniteSource(LIMIT 15) -> q :: {alias}(10) -> Idle;", reads={"q.drops": "0" if stops else "5"})
@@ -107,7 +114,8 @@ def model(kind: str, capacity: int, steps: list[int]) -> tuple[list[int], list[i
 def test_queues_do_what_the_model_does(kind: str, capacity: int, steps: list[int]) -> None:
     steps = steps if kind == "MixedQueue" else [0 if s == 1 else s for s in steps]
     out, lost, left = model(kind, capacity, steps)
-    text = f"""q :: {kind} -> u :: Unqueue(ACTIVE false, LIMIT 0) -> out0 :: Collect; q [1] -> out1 :: Collect; in0 :: Feed -> q;
+    text = f"""in0 :: Feed -> q :: {kind} -> u :: Unqueue(ACTIVE false, LIMIT 0) -> out0 :: Collect;
+        q [1] -> out1 :: Collect;
         {"in1 :: Feed -> [1] q;" if kind == "MixedQueue" else ""}"""
     for target in target_names():
         with Router.from_click(text, target=target, virtual=True) as r:
@@ -151,7 +159,9 @@ def test_unqueue_limit_burst_and_reset(vectors: Any) -> None:
 
 def test_discard_pulls(vectors: Any) -> None:
     vectors("in0 :: Feed -> Queue -> d :: Discard(BURST 4);", give={"in0": NUMBERED}, reads={"d.count": "20"})
-    vectors("in0 :: Feed -> q :: Queue -> d :: Discard(ACTIVE false);", give={"in0": NUMBERED}, reads={"q.length": "20"})
+    vectors(
+        "in0 :: Feed -> q :: Queue -> d :: Discard(ACTIVE false);", give={"in0": NUMBERED}, reads={"q.length": "20"}
+    )
 
 
 def test_idle(vectors: Any) -> None:

@@ -50,7 +50,9 @@ def test_infinite_source_pulled(vectors: Any) -> None:
 
 @EVERY
 def test_active_reset_limit_and_data_while_running(target: str) -> None:
-    with Router.from_click("s :: InfiniteSource(\\<01>, 2, ACTIVE false) -> out0 :: Collect;", target=target, virtual=True) as r:
+    with Router.from_click(
+        "s :: InfiniteSource(\\<01>, 2, ACTIVE false) -> out0 :: Collect;", target=target, virtual=True
+    ) as r:
         assert r.run() == "done"
         assert r.collect("out0") == []
         r.write("s.active", "true")
@@ -89,7 +91,8 @@ def test_stop_and_end_call(target: str) -> None:
     with Router.from_click(text, target=target, virtual=True) as r:
         assert r.run() == "stopped"
         assert r.read("t.count") == "0"
-    text = "InfiniteSource(LIMIT 3, END_CALL t.active true) -> Discard; t :: TimedSource(1, LIMIT 2, ACTIVE false) -> Discard;"
+    text = """InfiniteSource(LIMIT 3, END_CALL t.active true) -> Discard;
+        t :: TimedSource(1, LIMIT 2, ACTIVE false) -> Discard;"""
     with Router.from_click(text, target=target, virtual=True) as r:
         assert r.run() == "done"
         assert r.read("t.count") == "2"
@@ -123,7 +126,9 @@ def test_timestamp(vectors: Any) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 4, 7, 60])
 def test_random_source(vectors: Any, length: int) -> None:
-    answer = vectors(f"s :: RandomSource({length}, LIMIT 40) -> out0 :: Collect;", outputs=["out0"], reads={"s.count": "40"})
+    answer = vectors(
+        f"s :: RandomSource({length}, LIMIT 40) -> out0 :: Collect;", outputs=["out0"], reads={"s.count": "40"}
+    )
     packets = answer["out"]["out0"]
     assert {len(p) for p in packets} == {length}
     if length >= 7:
@@ -136,7 +141,10 @@ def test_random_source_pulled(vectors: Any) -> None:
     assert len(set(answer["out"]["out0"])) == 5
 
 
-@pytest.mark.parametrize(("rate", "seconds", "low", "high"), [(3, 10, 30, 31), (1, 10, 10, 11), (7, 10, 70, 71), (999_983, 0.01, 9999, 10001)])
+@pytest.mark.parametrize(
+    ("rate", "seconds", "low", "high"),
+    [(3, 10, 30, 31), (1, 10, 10, 11), (7, 10, 70, 71), (999_983, 0.01, 9999, 10001)],
+)
 @EVERY
 def test_Fo02_rated_source(target: str, rate: int, seconds: float, low: int, high: int) -> None:
     if target == "python" and rate > 1000:
@@ -180,7 +188,9 @@ def test_rated_source_changes_its_rate(target: str) -> None:
 
 @EVERY
 def test_timed_source_keeps_its_times(target: str) -> None:
-    with Router.from_click("t :: TimedSource(0.1, \\<07>, LIMIT 4) -> out0 :: Collect;", target=target, virtual=True) as r:
+    with Router.from_click(
+        "t :: TimedSource(0.1, \\<07>, LIMIT 4) -> out0 :: Collect;", target=target, virtual=True
+    ) as r:
         assert r.run() == "done"
         assert times(r, "out0") == [10**8, 2 * 10**8, 3 * 10**8, 4 * 10**8]
         assert r.read("t.interval") == "100ms"

@@ -2,7 +2,7 @@
 
 from mezzo.elements import Arg, Bool, Element, Int, Packet, Port, bounded, flag, u32, u64, write
 
-MOST = 0x7FFF_FFFF
+MOST = 1 << 20
 
 
 class Discard(Element):

@@ -22,7 +22,7 @@ from mezzo.elements import (
     write,
 )
 
-MOST = 0x7FFF_FFFF
+MOST = 1 << 20
 LONGEST = 0xFFFF
 TEXT = b"Sixty-four bytes that mean nothing, sent by mezzo to fill a frame"[:64]
 FIRST_WAIT_NS = 10**6

@@ -7,7 +7,7 @@ and raised within it while packets flow.
 
 from mezzo.elements import Arg, Element, Int, Ring, bounded, entry, read, u32, u64, write
 
-LARGEST = 1 << 24
+LARGEST = 1 << 20
 LEAST_ROOM = 1024
 
 

@@ -9,6 +9,7 @@ STRIDE1 = 1 << 32  # the stride of an input with one ticket (Waldspurger 1995)
 MOST_TICKETS = 1 << 15
 MOST_INPUTS = 64
 LONGEST = 0xFFFF
+MOST_TRIES = 1 << 20
 
 
 class RoundRobinSched(Element):
@@ -126,9 +127,9 @@ class DRRSched(Element):
 
     ports, processing = "-/1", "l/l"
     quantum = Arg(Int(1, 1 << 24), 500, "bytes an input a round")
-    ninputs = 0  # the graph sets it
-    heads: Slots["ninputs"]
-    deficits: Array[u32, "ninputs"]
+    places = 1
+    heads: Slots["places"]
+    deficits: Array[u32, "places"]
     next: u32
     example = (
         "InfiniteSource(LENGTH 100, LIMIT 90) -> Queue -> a :: Counter -> [0] s :: DRRSched; "
@@ -138,8 +139,11 @@ class DRRSched(Element):
     see = ("RoundRobinSched", "PrioSched", "StrideSched")
 
     def configure(self):
+        self.places = max(self.ninputs, 1)
         # So many rounds let the longest packet go.
         self.tries = self.ninputs * (LONGEST // self.quantum + 2)
+        if self.tries > MOST_TRIES:
+            raise ValueError(f"QUANTUM: {self.quantum} is too small for {self.ninputs} inputs")
 
     def pull(self, port):
         empty: u32 = 0

@@ -1,6 +1,6 @@
 """Switches: which output a packet takes does not depend on what it is."""
 
-from mezzo.elements import Arg, ConfigError, Element, Int, i64, randrange, u32, write
+from mezzo.elements import Arg, ConfigError, Element, Int, entry, i64, randrange, u32, write
 
 
 class Switch(Element):
@@ -68,12 +68,16 @@ class PullSwitch(Element):
         p = self.pull(u32(self.switch))
         return p
 
+    @entry
+    def rouse(self):
+        self.wake_down()
+
     @write("switch", "the input from now on")
     def set_switch(self, text):
         port = type(self).switch.kind.parse(text.strip(), self.env)
         check_port(port, self.ninputs, "input")
         self.switch = port
-        self.wake_downstream()
+        self.call("rouse")
 
 
 class StaticPullSwitch(Element):

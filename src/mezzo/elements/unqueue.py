@@ -2,7 +2,7 @@
 
 from mezzo.elements import Arg, Bool, Element, Int, bounded, flag, i64, u32, u64, write
 
-MOST = 0x7FFF_FFFF
+MOST = 1 << 20
 
 
 class Unqueue(Element):
@@ -13,7 +13,7 @@ class Unqueue(Element):
 
     ports, processing = "1/1", "l/h"
     aliases = ("Unqueue2",)
-    burst = Arg(Int(-1, MOST), 1, "packets a scheduling; -1: all there are")
+    burst = Arg(Int(-1, MOST), 1, "packets a scheduling; -1: all there are (2^20 at most)")
     active = Arg(Bool(), True, "whether it pulls", positional=False, live=flag)
     limit = Arg(Int(), -1, "stop after this many packets; -1: never", positional=False, live=i64)
     count: u64
