@@ -268,6 +268,8 @@ class _Walk:
             what = f"`{name}` {'is' if fact.kind is LIVE else 'may be'} lost: {where} and still holds it"
         port = role == "process" and name == self.function.params[0].name
         hint = "return its output port (`return 0`), or push, store or kill it" if port else WAYS
+        if fact.kind is MAYBE:
+            hint = f"where it is one (`if {name} is not None: …`), {WAYS}"
         self.error(what, self.span, self.story(fact), hint + (" on every path" if fact.kind is CONFLICT else ""))
 
     # -- uses

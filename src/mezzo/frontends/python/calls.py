@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from mezzo.base import Note
 from mezzo.frontends.python import values
 from mezzo.frontends.python.expressions import MARK_OF, Expressions
 from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, View, cast, literal
+from mezzo.frontends.python.wording import describe, suggest
 from mezzo.ir import ops
-from mezzo.ir.types import BOOL, I64, PACKET, U8, U16, U32, U48, U64, U128, VOID, Type
+from mezzo.ir.types import BOOL, I64, PACKET, U8, U16, U32, U48, U64, U128, Type
 from mezzo.wire.header import Header
 
 WIDTHS: dict[str, Type] = {"u8": U8, "u16": U16, "u32": U32, "u48": U48, "u64": U64, "u128": U128}
@@ -32,7 +34,7 @@ class Calls(Expressions):
             if isinstance(callee.object, Type):
                 return self.convert(callee.object, node)
             return self.function(callee.object, node)
-        self.fail(node, "this cannot be called in packet code")
+        self.fail(node, f"this is {describe(callee)}, which cannot be called")
 
     def args(self, node: ast.Call, low: int, high: int, usage: str) -> list[ast.expr]:
         if not low <= len(node.args) <= high:
@@ -48,7 +50,7 @@ class Calls(Expressions):
             return Num(literal(int(value.value != 0) if type_ is BOOL else value.value, type_))
         if isinstance(value, Num):
             return Num(cast(type_, value.expr))
-        self.fail(arg, "a number is wanted here")
+        self.fail(arg, f"a number is wanted here, and this is {describe(value)}")
 
     def function(self, target: Any, node: ast.Call) -> Value:
         name = target if isinstance(target, str) else getattr(target, "packet_function", "")
@@ -89,7 +91,7 @@ class Calls(Expressions):
             return Lit(len(value.object))
         if isinstance(value, Pkt):
             self.fail(node, "a packet's length is p.length")
-        self.fail(node, "this has no length")
+        self.fail(node, f"this is {describe(value)}, which has no length")
 
     def fn_min(self, node: ast.Call) -> Value:
         return self.extreme(node, "lt")
@@ -102,7 +104,7 @@ class Calls(Expressions):
         a, b = self.expr(left), self.expr(right)
         if isinstance(a, Lit) and isinstance(b, Lit):
             return Lit(min(a.value, b.value) if op == "lt" else max(a.value, b.value))
-        type_ = self.common(a, b, node)
+        type_ = self.common(a, b, node, left, right)
         x, y = self.out.keep(self.fit(a, type_, left, "")), self.out.keep(self.fit(b, type_, right, ""))
         return Num(ops.Select(type_, values.compare(op, x, y), x, y))
 
@@ -133,7 +135,8 @@ class Calls(Expressions):
             known = getattr(self, f"st_{owner.state.kind}_{method.name}", None)
             if known is None:
                 have = ", ".join(m.split("_", 2)[2] for m in dir(self) if m.startswith(f"st_{owner.state.kind}_"))
-                self.fail(node, f"a {owner.state.kind} has no method `{method.name}`", f"it has {have}")
+                near = suggest(method.name, have.split(", "))
+                self.fail(node, f"a {owner.state.kind} has no method `{method.name}`{near}", f"it has {have}")
             return known(owner.state, node, wanted, name)  # type: ignore[no-any-return]
         if isinstance(owner, (Pkt, Place)):
             return self.packet_method(owner, method.name, node, name)
@@ -163,7 +166,9 @@ class Calls(Expressions):
         function = self.unit.function(name) if bound else self.unit.builder.functions.get(name)
         function = function or self.unit.translate_callable(name, target, False)
         if len(function.params) != len(node.args):
-            self.fail(node, f"{name} takes {len(function.params)} arguments, not {len(node.args)}")
+            usage = ", ".join(f"{p.name}: {p.type}" for p in function.params)
+            message = f"{name} is called with {len(node.args)} arguments instead of {len(function.params)}"
+            self.source.fail(node, message, f"it is {name}({usage})", (Note("declared here", function.span),))
         args = []
         for param, arg in zip(function.params, node.args, strict=True):
             args.append(self.packet(arg).expr if param.type is PACKET else self.number(arg, param.type))
@@ -285,17 +290,28 @@ class Calls(Expressions):
             return NOTHING
         if stem.startswith("anno_") and stem[5:] in WIDTHS:
             (at,) = self.args(node, 1, 1, f"{method}(offset)")
-            place = self.known_int(at, "the annotation's offset")
+            place = self.anno_place(at, WIDTHS[stem[5:]])
             return Num(ops.Anno(WIDTHS[stem[5:]], packet.expr, place, span=span))
         if stem.startswith("set_anno_") and stem[9:] in WIDTHS:
             at, value = self.args(node, 2, 2, f"{method}(offset, value)")
-            place = self.known_int(at, "the annotation's offset")
+            place = self.anno_place(at, WIDTHS[stem[9:]])
             self.out.add(ops.AnnoSet(packet.expr, place, self.number(value, WIDTHS[stem[9:]]), span=span))
             return NOTHING
         known = getattr(self, "pk_" + method, None)
         if known is None:
             self.fail(node, f"packets have no `{method}`", "see docs/language.md for what packet code can do")
         return known(packet, mark, node, name)  # type: ignore[no-any-return]
+
+    def packet_methods(self) -> frozenset[str]:
+        widths = [w + end for w in WIDTHS for end in ("", "le")]
+        access = [head + w for head in ("", "set_", "anno_", "set_anno_") for w in widths]
+        return frozenset([*access, *(m[3:] for m in dir(self) if m.startswith("pk_"))])
+
+    def anno_place(self, node: ast.expr, type_: Type) -> int:
+        place, last = self.known_int(node, "the annotation's offset"), 48 - type_.bits // 8
+        if not 0 <= place <= last:
+            self.fail(node, f"the annotations have 48 bytes: a {type_} fits at 0 to {last}, not at {place}")
+        return place
 
     def pk_view(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
         which, at = self.args(node, 2, 2, "p.view(Header, offset)")

@@ -26,6 +26,7 @@ OPERATORS: dict[type[ast.operator], str] = {
     ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
 }  # fmt: skip
 COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+LOGICAL = {"and": "a and b", "or": "a or b", "xor": "a != b"}
 MARK_OF = {"mac": "data", "network": "net", "transport": "trans"}  # where a header table starts
 PLACES = {"net": "net", "trans": "trans", "mac": "mac"}
 META_TYPES: dict[str, Type] = {"length": U32, "headroom": U32, "tailroom": U32, "timestamp": U64, "packet_type": U8}
@@ -108,7 +109,7 @@ class Expressions:
             return values.negate(ops.IsNone(value.expr, span=self.span(node)))
         if isinstance(value, Thing):
             return ops.TRUE if value.object else ops.FALSE
-        if isinstance(value, StateRef):
+        if isinstance(value, StateRef) and value.state.kind in ("ring", "table", "buffer", "blob"):
             return values.compare("ne", ops.Count(value.state.name), ops.u32(0))
         self.fail(node, f"this is {describe(value)}, which is neither true nor false")
 
@@ -260,6 +261,8 @@ class Expressions:
             type_ = a.type if isinstance(a, Num) else U32
             return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.shift_count(b, type_, node)))
         type_ = self.common(a, b, node, node.left, node.right)
+        if type_ is BOOL:
+            self.fail(node, "there is no arithmetic on truth values", f"write {LOGICAL.get(op, 'u8(…) around one of them')}")
         return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.fit(b, type_, node.right, "")))
 
     def shift_count(self, value: Value, type_: Type, node: ast.BinOp) -> ops.Expr:
@@ -289,8 +292,9 @@ class Expressions:
         value = self.expr(node.operand)
         if isinstance(value, Lit):
             return Lit(-value.value if isinstance(node.op, ast.USub) else ~value.value if isinstance(node.op, ast.Invert) else value.value)
-        if not isinstance(value, Num):
-            self.fail(node, "a number is wanted here")
+        if not isinstance(value, Num) or not value.type.is_int:
+            hint = "write `not`" if isinstance(value, Num) and value.type is BOOL else ""
+            self.fail(node.operand, f"an integer is wanted here, and this is {describe(value)}", hint)
         if isinstance(node.op, ast.Invert):
             return Num(values.binary("xor", value.type, value.expr, literal(-1, value.type)))
         if isinstance(node.op, ast.USub):

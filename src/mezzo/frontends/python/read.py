@@ -60,5 +60,8 @@ def read_function(function: Callable[..., Any]) -> Source:
         )
     node = _functions(code.co_filename, "".join(lines)).get(code.co_firstlineno)
     if node is None:
-        raise MezzoError(f"{code.co_filename}:{code.co_firstlineno}: {function.__qualname__} is not a `def`")
+        text = lines[code.co_firstlineno - 1].rstrip("\n") if code.co_firstlineno <= len(lines) else ""
+        place = Span(code.co_filename, code.co_firstlineno, 1 + len(text) - len(text.lstrip()), text, len(text.strip()))
+        message = f"{function.__qualname__} is not a plain `def`"
+        raise MezzoError(Diagnostic(message, place, hint="write packet code as `def` with its own name"))
     return Source(node, function.__globals__, code.co_filename, tuple(lines))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ROUNDS = (1 << 32) - 1  # the most rounds a loop may be declared with: its variable is u32
 
 
+GIVE_BACK = "let the function say what it gives: def f(self) -> u32"
+
+
 class FunctionTranslator(Calls):
     """One method: its syntax tree in, a Function out."""
 
@@ -60,7 +63,8 @@ class FunctionTranslator(Calls):
             types, self.ret = list(fixed[0]), fixed[1]
             if len(types) != len(names):
                 want = ", ".join(["self", *("port" if t is U32 else "p" for t in types)])
-                self.fail(node, f"{self.name} takes {len(types)} parameters", f"write def {self.name}({want})")
+                have = f"{len(names)} instead of {len(types)} beside self"
+                self.fail(node, f"{self.name} has the wrong number of parameters: {have}", f"write def {self.name}({want})")
         else:
             types = [self.annotated(a) for a in node.args.args[len(node.args.args) - len(names) :]]
             self.ret = self.type_named(node.returns) if node.returns is not None else VOID
@@ -189,6 +193,8 @@ class FunctionTranslator(Calls):
             return
         if isinstance(value, Lit) and name not in self.types and isinstance(self.env.get(name), (type(None), Lit)):
             self.types[name] = default_type(value.value)
+        if isinstance(value, Num) and value.type is VOID:
+            self.fail(node, f"there is nothing to keep in `{name}`: the function gives nothing back", GIVE_BACK)
         if isinstance(value, (Num, Lit)):
             known = self.types.get(name)
             if known is None:

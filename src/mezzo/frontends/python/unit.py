@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mezzo.base import Diagnostic, MezzoError, Reporter
+from mezzo.base import MezzoError, Reporter
 from mezzo.elements.element import Element, roles_of
 from mezzo.frontends.python.read import read_function
 from mezzo.frontends.python.statements import FunctionTranslator
@@ -71,7 +71,9 @@ class UnitTranslator:
     def translate_callable(self, name: str, method: Any, bound: bool) -> Function:
         source = read_function(method)
         if name in self.open:
-            source.fail(source.node, f"{name} calls itself", "packet code has no recursion: use a bounded loop")
+            way = " and ".join(self.open[self.open.index(name) + 1 :])
+            message = f"{name} calls itself" + (f" by way of {way}" if way else "")
+            source.fail(source.node, message, "packet code has no recursion: use a bounded loop")
         self.open.append(name)
         try:
             made = FunctionTranslator(self, name, source, bound).run()
@@ -95,8 +97,8 @@ class UnitTranslator:
         elif name in ("timer", "init"):
             made = Function(name, (), VOID, (ops.Eval(ops.Host(host, None, ())), ops.Return()))
         else:
-            raise MezzoError(
-                Diagnostic(f"{cls}.{name} cannot be ordinary Python", hint="process, task, timer and init can; write the others as packet code")
-            )
+            source = read_function(getattr(type(self.element), name))
+            hint = "process, task, timer and init can; write the others as packet code"
+            source.fail(source.node, f"{cls}.{name} cannot be ordinary Python", hint)
         self.builder.add(made)
         return made
