@@ -32,7 +32,8 @@ def test_message() -> None:
         compile_text("Message(not this way, TYPE ERROR)")
 
 
-SCHEDULED = """c :: { a :: InfiniteSource(LIMIT 1) -> Discard; b :: InfiniteSource(LIMIT 1) -> Discard; ScheduleInfo(a 0.5) };
+SCHEDULED = """c :: { a :: InfiniteSource(LIMIT 1) -> Discard; b :: InfiniteSource(LIMIT 1) -> Discard;
+  ScheduleInfo(a 0.5) };
 s :: InfiniteSource(LIMIT 1) -> Discard;"""
 
 

@@ -73,10 +73,10 @@ def test_outfile(tmp_path: Path) -> None:
 
 
 TCP = [
-    (dict(flags=0x10, ack=7), ". 5:15(10,50,50) ack 7 win 8192"),
-    (dict(flags=0x12, ack=0), "S 5:16(11,50,50) ack 0 win 8192"),
-    (dict(flags=0x03), "SF 5:17(12,50,50) win 8192"),
-    (dict(flags=0x0C), "RP 5:15(10,50,50) win 8192"),
+    ({"flags": 0x10, "ack": 7}, ". 5:15(10,50,50) ack 7 win 8192"),
+    ({"flags": 0x12, "ack": 0}, "S 5:16(11,50,50) ack 0 win 8192"),
+    ({"flags": 0x03}, "SF 5:17(12,50,50) win 8192"),
+    ({"flags": 0x0C}, "RP 5:15(10,50,50) win 8192"),
 ]
 
 

@@ -34,9 +34,7 @@ class Message(Element):
 
     ports, processing, flow = "0/0", "a/a", ""
     message = Arg(Text(), doc="the text")
-    type = Arg(
-        Word("MESSAGE", "WARNING", "ERROR"), "MESSAGE", "WARNING says so in front; ERROR keeps the router from starting"
-    )
+    type = Arg(Word("MESSAGE", "WARNING", "ERROR"), "MESSAGE", "how it is said; ERROR keeps the router from starting")
     example = 'Message("counting"); InfiniteSource(LIMIT 2) -> c :: Counter -> Discard;'
     example_reads = {"c.count": "2"}
     see = ("Script", "Print")

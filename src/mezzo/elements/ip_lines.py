@@ -10,7 +10,8 @@ _TYPES = {
 }  # fmt: skip
 _CODES = {
     3: ("net", "host", "protocol", "port", "needfrag", "srcroutefail", "netunknown", "hostunknown", "isolated",
-        "netprohibited", "hostprohibited", "tosnet", "toshost", "filterprohibited", "hostprecedence", "precedencecutoff"),
+        "netprohibited", "hostprohibited", "tosnet", "toshost", "filterprohibited", "hostprecedence",
+        "precedencecutoff"),
     5: ("net", "host", "tosnet", "toshost"),
     11: ("transit", "reassembly"),
     12: ("erroratptr", "missingopt", "length"),

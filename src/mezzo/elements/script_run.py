@@ -1,0 +1,242 @@
+"""What a script does: it goes from instruction to instruction until it blocks (`pause`, `wait`) or ends.
+
+A timer, a `step`, a stop of the router or a packet makes it go on.  A step takes it past one blocking instruction.  A
+script that jumps `MOST_JUMPS` times without blocking is given up.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from mezzo.base import MezzoError
+from mezzo.elements.confparse import split_words, unquote
+from mezzo.elements.script_functions import truth
+from mezzo.elements.script_program import ERROR, EXIT, Instruction, split_first
+from mezzo.elements.script_text import expand
+from mezzo.elements.units import parse_duration, parse_int
+
+MOST_JUMPS = 1000
+
+
+class Runner:
+    """A program and how far it is.  `element`: the script; `router` reads and writes, `arm` and `disarm` its timer."""
+
+    def __init__(self, element: Any, program: Sequence[Instruction]) -> None:
+        self.element, self.program = element, program
+        self.variables: dict[str, str] = {}
+        self.args, self.status = "", 0
+        self.result, self.ended, self.failed = "", "", None
+        self.at = self.steps = 0
+        self.running = self.jumped = self.waiting = False
+
+    @property
+    def word(self) -> str:
+        """The instruction it is at."""
+        return self.program[self.at].word
+
+    def prepare(self) -> None:
+        """The `init` instructions, once."""
+        for one in self.program:
+            if one.word == "init":
+                self.do_set(one)
+
+    def advance(self, steps: int) -> bool:
+        """Goes on until it blocks or ends; `steps` blocking instructions are passed.  Says whether it blocks."""
+        self.steps += steps
+        if self.running:  # an instruction told this very script
+            return True
+        self.running, jumps = True, 0
+        while jumps < MOST_JUMPS:
+            self.jumped = False
+            goes_on = self.do(self.program[self.at])
+            if self.jumped:
+                jumps += 1
+            elif not goes_on:
+                break
+            else:
+                self.at += 1
+        self.running, self.steps = False, 0
+        if jumps >= MOST_JUMPS:
+            self.give_up()
+        return self.word in ("wait", "pause")
+
+    def give_up(self) -> None:
+        self.element.say(f"{self.element.name} :: {type(self.element).__name__}: too many jumps, giving up")
+        self.at = len(self.program) - 1
+        self.disarm()
+
+    def disarm(self) -> None:
+        self.waiting = False
+        self.element.call("disarm")
+
+    def do(self, one: Instruction) -> bool:
+        """One instruction; False where the script stays there.  A trouble is said, and the script goes on."""
+        try:
+            return getattr(self, "do_" + one.word)(one) is not False
+        except (MezzoError, ValueError, OSError) as trouble:
+            self.complain(str(trouble))
+            return True
+
+    def complain(self, text: str) -> None:
+        self.element.say(f"While executing '{self.element.name} :: {type(self.element).__name__}':\n  {text}")
+
+    def jump(self, target: int) -> None:
+        """Goes on at another place; pauses from there on count anew."""
+        for one in self.program[target:]:
+            one.seen = 0
+        self.at, self.jumped = target, True
+
+    def restart(self, args: str) -> None:
+        self.disarm()
+        self.args, self.result, self.ended, self.failed = args, "", "", None
+        self.jump(0)
+
+    def end(self, how: str) -> bool:
+        self.ended = how
+        return False
+
+    # -- text
+
+    def text_of(self, text: str, unquoted: bool = False) -> str:
+        found = expand(text, self.value_of, self.ask)
+        return unquote(found) if unquoted else found
+
+    def value_of(self, name: str) -> str | None:
+        if name in self.variables:
+            return self.variables[name]
+        if name in ("args", "?"):
+            return self.args if name == "args" else str(self.status)
+        words = split_words(self.args)
+        if name == "#":
+            return str(len(words))
+        if name.isdigit() and name != "0":
+            return words[int(name) - 1] if int(name) <= len(words) else ""
+        return None
+
+    def ask(self, text: str) -> str:
+        path, argument = split_first(text)
+        return str(self.element.router.read(self.path_of(path), argument))
+
+    def path_of(self, path: str) -> str:
+        """The full path of a handler: own ones need no element, and elements of this compound no prefix."""
+        element, router = self.element, self.element.router
+        owner, dot, name = path.rpartition(".")
+        if not dot:
+            return f"{element.name}.{name}" if name in router.handlers.table(element) else name
+        scope = element.env.scope
+        while scope and scope + owner not in router.elements:
+            scope = scope[: scope.rfind("/", 0, -1) + 1]
+        return f"{scope}{owner}.{name}"
+
+    # -- instructions: False blocks or ends
+
+    def do_set(self, one: Instruction) -> None:
+        name, text = split_first(one.text)
+        self.variables[name] = self.text_of(text, one.unquoted)
+
+    def do_init(self, one: Instruction) -> None:
+        pass
+
+    def do_print(self, one: Instruction, end: str = "\n") -> None:
+        file, mode, text = _redirected(one.text)
+        if text[:1].isalpha() or text[:1] in ("@", "_"):
+            shown = self.ask(self.text_of(text))
+        else:
+            shown = unquote(expand(text, self.value_of, self.ask, quoted=True))
+        _write(file, mode, shown if shown.endswith("\n") else shown + end)
+
+    def do_printn(self, one: Instruction) -> None:
+        self.do_print(one, end="")
+
+    def do_read(self, one: Instruction) -> None:
+        path, argument = split_first(self.text_of(one.text, one.unquoted))
+        path = self.path_of(path)
+        self.element.say(f"{path}:\n{self.element.router.read(path, argument)}")
+
+    def do_write(self, one: Instruction) -> None:
+        path, text = split_first(self.text_of(one.text, one.unquoted))
+        self.status = -1
+        self.element.router.write(self.path_of(path), text)
+        self.status = 0
+
+    def do_save(self, one: Instruction, mode: str = "w") -> None:
+        words = split_words(self.text_of(one.text))
+        if len(words) < 2:
+            raise ValueError(f"write {one.word} HANDLER [ARGUMENT...] FILE")
+        _write(words[-1], mode, self.ask(" ".join(words[:-1])))
+
+    def do_append(self, one: Instruction) -> None:
+        self.do_save(one, mode="a")
+
+    def do_pause(self, one: Instruction) -> bool:
+        count = parse_int(self.text_of(one.text)) if one.text else 1
+        used = min(self.steps, count - one.seen)
+        self.steps -= used
+        one.seen += used
+        if one.seen < count:
+            return False
+        one.seen = 0
+        return True
+
+    def do_wait(self, one: Instruction) -> bool:
+        if self.steps:
+            self.steps -= 1
+            self.disarm()
+            return True
+        self.element.call("arm", parse_duration(self.text_of(one.text)))
+        self.waiting = True
+        return False
+
+    def do_label(self, one: Instruction) -> None:
+        pass
+
+    def do_goto(self, one: Instruction) -> bool:
+        condition = self.text_of(one.text)
+        if condition and not truth(condition):
+            return True
+        if one.target >= 0:
+            self.jump(one.target)
+            return True
+        if one.target == ERROR:
+            self.failed = ""
+        return self.end("exit" if one.target == EXIT else "end")
+
+    def do_return(self, one: Instruction) -> bool:
+        self.result = self.text_of(one.text, one.unquoted)
+        return self.end("return")
+
+    def do_error(self, one: Instruction) -> bool:
+        self.failed = self.text_of(one.text, one.unquoted)
+        if self.failed:
+            self.complain(self.failed)
+        return self.end("error")
+
+    def do_end(self, one: Instruction) -> bool:
+        return self.end("end")
+
+    def do_exit(self, one: Instruction) -> bool:
+        return self.end("exit")
+
+    def do_stop(self, one: Instruction) -> bool:
+        self.element.router.please_stop()
+        return self.end("stop")
+
+
+def _redirected(text: str) -> tuple[str, str, str]:
+    """(file, mode, the text behind) of what `print` is given."""
+    if not text.startswith(">"):
+        return "-", "w", text
+    mode = "a" if text.startswith(">>") else "w"
+    file, rest = split_first(text[1 + (mode == "a") :])
+    return file, mode, rest
+
+
+def _write(file: str, mode: str, text: str) -> None:
+    if file in ("", "-"):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        with open(unquote(file), mode, encoding="utf-8", errors="surrogateescape") as out:
+            out.write(text)

@@ -1,0 +1,293 @@
+"""Script and DriverManager, on every target: what they print and say, and when the router stops."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mezzo.base import MezzoError
+from mezzo.elements.script_functions import FUNCTIONS
+from mezzo.elements.script_text import expand
+from mezzo.pipeline import compile_text
+from mezzo.runtime import Router
+from mezzo.targets import target_names
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """`run(text)`: (lines printed, lines said, why it ended, at what time); the same on every target."""
+
+    def all_targets(text: str, writes: tuple[tuple[str, str], ...] = ()) -> tuple[list[str], list[str], str, int]:
+        found = []
+        for target in target_names():
+            capsys.readouterr()
+            with Router.from_click(text, target=target, virtual=True) as router:
+                router.output = io.StringIO()
+                for path, value in writes:
+                    router.write(path, value)
+                why = router.run(rounds=100_000)
+                printed = capsys.readouterr().out.splitlines()
+                found.append((printed, router.output.getvalue().splitlines(), why, router.now_ns))
+        assert all(one == found[0] for one in found)
+        return found[0]
+
+    return all_targets
+
+
+def script(text: str) -> str:
+    return f"s :: Script({text});"
+
+
+def call(function: str, text: str) -> str:
+    return FUNCTIONS[function][0](text)
+
+
+def test_Ho04_a_call_is_always_the_handler(run: Any) -> None:
+    printed, said, why, _ = run(script("set now 5, print $now, print ${now}, print $(eq $(now) 5), stop"))
+    assert (printed, said, why) == (["5", "5", "false"], [], "stopped")
+
+
+def test_Ho05_a_run_while_it_waits_starts_anew(run: Any) -> None:
+    printed, _, _, end = run(script('TYPE PASSIVE, wait 0.1, print "got $1"'), writes=(("s.run", "7"), ("s.run", "8")))
+    assert (printed, end) == (["got 8"], 100_000_000)
+
+
+FUNCTION_RESULTS = r"""
+div 7 2 -> 3.5
+idiv 7 2 -> 3
+mod 7 3 -> 1
+add 1 2.5 -> 3.5
+lt 10 9 -> false
+lt abc abd -> true
+eq 1.0 1 -> true
+div 1 0 -> inf
+add 10 5 2 -> 17
+sub 10 5 2 -> 3
+mul 1 2 3 -> 6
+div 75 2.5 5 -> 6
+idiv -7 2 -> -3
+mod -7 3 -> -1
+rem 7.5 2 -> 1.5
+min 10 6 20 -> 6
+max -1 6 3 -> 6
+neg 5 -> -5
+abs -2.5 -> 2.5
+eq 10 0xA -> true
+ne 10x 10x -> false
+ge 2 2 -> true
+not false -> true
+and true 1 yes -> true
+or 0 no -> false
+nand 1 0 -> true
+nor 0 0 -> true
+if true a b -> a
+if 0 a -> 
+in b a b -> true
+in x a b -> false
+first a b c -> a
+rest a b c -> b c
+length hello -> 5
+unquote "a b" -> a b
+sprintf "%05x" 127 -> 0007f
+sprintf "%-4d|%*d|%s%%" 5 3 7 "a b" -> 5   |  7|a b%
+sprintf "%#X %o %.2f" 255 8 1.5 -> 0XFF 10 1.50
+sprintf %x -1 -> ffffffffffffffff
+htons 0x1234 -> 13330
+ntohl 1 -> 16777216
+add -> 0
+"""
+
+
+@pytest.mark.parametrize("line", FUNCTION_RESULTS.strip().splitlines())
+def test_Ho06_functions(line: str) -> None:
+    asked, _, result = line.partition("->")
+    function, _, text = asked.strip().partition(" ")
+    assert call(function, text) == result.strip()
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "trouble"),
+    [
+        ("add", f"{2**63 - 1} 1", "does not fit 64 bits"),
+        ("mul", f"{2**62} 4", "does not fit 64 bits"),
+        ("add", "1 x", "expected numbers, not `x`"),
+        ("idiv", "1 0", "division by zero"),
+        ("mod", "1 0", "division by zero"),
+        ("eq", "1", "expected two values"),
+        ("sprintf", '"%d"', "too few arguments"),
+        ("sprintf", '"%d" 1 2', "too many arguments"),
+        ("sprintf", '"%q"', "does not know"),
+        ("cat", "/nonexistent", "No such file"),
+    ],
+)
+def test_Ho06_functions_refuse(function: str, text: str, trouble: str) -> None:
+    with pytest.raises(ValueError, match=trouble):
+        call(function, text)
+
+
+def test_substitution() -> None:
+    values = {"x": "1", "q": 'a "b"'}
+    show = lambda text, quoted=False: expand(text, values.get, lambda inner: f"<{inner}>", quoted)  # noqa: E731
+    assert show("$x ${x}y $z ${z-d} ${z}") == "1 1y $z d ${z}"
+    assert show("'$x' \"$x\" \"'$x'\"") == "'$x' \"1\" \"'1'\""
+    assert show('"$q" $q') == '"a \\"b\\"" a "b"'
+    assert show("$q", quoted=True) == '"a \\"b\\""'
+    assert show("$(f $x (g) $(h $x))") == "<f 1 (g) <h 1>>"
+    assert show("$(f \")\" ')')$") == "<f \")\" ')'>$"
+    assert show("$(f") == "$(f"
+    assert show('"\\$x"') == '"\\$x"'
+
+
+def test_loops_and_handlers(run: Any) -> None:
+    text = """c :: Counter; InfiniteSource(LIMIT 3) -> c -> Discard;
+s :: Script(set x 0, label l, print "x is $x", set x $(add $x 1), goto l $(lt $x 3),
+  wait 2, print c.count, print $(c.count), read c.count, write c.reset, print "$? $(c.count)", stop);"""
+    printed, said, why, end = run(text)
+    assert printed == ["x is 0", "x is 1", "x is 2", "3", "3", "0 0"]
+    assert (said, why, end) == (["c.count:", "3"], "stopped", 2_000_000_000)
+
+
+def test_a_trouble_is_said_and_the_script_goes_on(run: Any) -> None:
+    printed, said, _, _ = run(script("write c.reset, print $?, print $(add x), print end, print 'end', stop"))
+    assert printed == ["-1", "end"]
+    assert said[:2] == ["While executing 's :: Script':", "  there is no element `c`"]
+    assert "  s.add: expected numbers, not `x`" in said
+
+
+def test_quotes(run: Any) -> None:
+    instructions = (
+        """set x "a  b", print $x, setq y $x, print $y, print "$y", print 'n $y', printn "1 ", print 2, stop"""
+    )
+    assert run(script(instructions))[0] == ['"a  b"', "a  b", "a  b", "n $y", "1 2"]
+
+
+def test_init_runs_once(run: Any) -> None:
+    text = script("TYPE PASSIVE, init i 5, set i $(add $i 1), print $i")
+    assert run(text, writes=(("s.run", ""), ("s.run", "")))[0] == ["6", "7"]
+
+
+def test_passive_gives_back_a_value(vectors: Any) -> None:
+    text = "s :: Script(TYPE PASSIVE, goto neg $(lt $1 0), return $(add $1 $#), label neg, error 'no')"
+    with Router.from_click(text) as router:
+        router.output = io.StringIO()
+        assert router.read("s.run", "4 5 6") == "7"
+        with pytest.raises(MezzoError, match="no"):
+            router.read("s.run", "-1")
+        assert router.read("s.add", "1 2") == "3"
+
+
+def test_steps_and_pauses(run: Any) -> None:
+    text = script("TYPE PASSIVE, print 1, pause 2, print 2, wait 5, print 3, pause, print 4")
+    writes = (("s.run", ""), ("s.step", ""), ("s.step", "2"))
+    printed, _, _, end = run(text, writes)
+    assert printed == ["1", "2", "3"]
+    assert end == 0, "the wait was stepped over"
+    assert run(text, (*writes, ("s.step", "")))[0] == ["1", "2", "3", "4"]
+
+
+def test_goto_handler_and_variables_from_outside(run: Any) -> None:
+    text = script("TYPE PASSIVE, print 1, label here, print $v, print $(shift v), print $v")
+    assert run(text, (("s.set", "v a b"), ("s.goto", "here")))[0] == ["a b", "a", "b"]
+
+
+def test_endless_jumps_are_given_up(run: Any) -> None:
+    text = "s0 :: Script(label a, goto a); s1 :: Script(wait 1, print 1, stop);"
+    printed, said, why, _ = run(text)
+    assert (printed, said, why) == (["1"], ["s0 :: Script: too many jumps, giving up"], "stopped")
+
+
+def test_loop_with_waits_is_no_endless_jump(run: Any) -> None:
+    printed, said, why, end = run(script("init i 0, set i $(add $i 1), goto end $(eq $i 1500), wait 1ms, loop"))
+    assert (printed, said, why, end) == ([], [], "done", 1_499_000_000)
+
+
+def test_exit_and_end(run: Any) -> None:
+    assert run(script("print 1, exit, print 2"))[0] == ["1"]
+    assert run(script("print 1, goto end true, print 2"))[0] == ["1"]
+    assert run(script("print 1, goto exit no, print 2"))[0] == ["1", "2"]
+
+
+def test_files(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    text = f"Idle -> k :: Counter -> Discard; Script(print >{file} 'a b', print >>{file} k.count, "
+    printed, _, _, _ = run(text + f"append k.count {file}, printn $(cat {file}), save k.count {tmp_path}/n, stop);")
+    assert printed == ["a b", "0", "0"]
+    assert (tmp_path / "n").read_text() == "0"
+
+
+def test_names_inside_a_compound(run: Any) -> None:
+    text = """c :: Counter; Idle -> c -> Discard; x :: { c :: Counter; InfiniteSource(LIMIT 2) -> c -> Discard;
+  y :: { s :: Script(wait 1, print c.count, print s.add, stop) } }"""
+    assert run(text)[0] == ["2", "0"]
+
+
+def test_driver_manager(run: Any) -> None:
+    text = """InfiniteSource(LIMIT 2, STOP true) -> c :: Counter -> Discard;
+DriverManager(wait_stop, print "$(c.count) packets", wait 1s, print 'later', stop);"""
+    printed, _, why, end = run(text)
+    assert (printed, why, end) == (["2 packets", "later"], "stopped", 1_000_000_000)
+
+
+def test_driver_manager_without_instructions_stops_at_the_first_stop(run: Any) -> None:
+    assert run("InfiniteSource(STOP true, LIMIT 2) -> Discard; DriverManager;")[2] == "stopped"
+
+
+def test_driver_manager_counts_stops(run: Any) -> None:
+    text = "Script(wait 1, stop); Script(wait 2, stop); Script(wait 3, stop); DriverManager(wait_stop 2, print 'two');"
+    assert run(text)[0::3] == (["two"], 2_000_000_000)
+
+
+def test_a_stop_ends_a_wait_of_the_driver_manager(run: Any) -> None:
+    text = "Script(wait 1, stop); DriverManager(wait 10, print 'on', stop);"
+    assert run(text)[0::3] == (["on"], 1_000_000_000)
+
+
+def test_one_script_decides_about_stops() -> None:
+    with pytest.raises(MezzoError, match="a decides about stops already"):
+        Router.from_click("a :: DriverManager; b :: Script(TYPE DRIVER);")
+
+
+def test_packet_script_sends_where_it_says(vectors: Any) -> None:
+    text = """in0 :: Feed -> s :: Script(init i 0, set i $(add $i 1), goto exit $(eq $i 3), return $(mod $i 2));
+s[0] -> out0 :: Collect; s[1] -> out1 :: Collect;"""
+    packets = [b"1", b"2", b"3", b"4", b"5"]
+    vectors(text, give={"in0": packets}, want={"out0": [b"2", b"4"], "out1": [b"1", b"5"]})
+
+
+def test_packet_script_writes_while_packets_flow(vectors: Any) -> None:
+    """The switch is turned between two packets of one burst."""
+    text = """in0 :: Feed -> c :: Classifier(0/61, 0/62, -);
+c[0] -> Script(write sw.switch 0) -> Discard; c[1] -> Script(write sw.switch -1) -> Discard;
+c[2] -> sw :: Switch -> out0 :: Collect;"""
+    packets = [b"1", b"b", b"2", b"3", b"a", b"4"]
+    vectors(text, give={"in0": packets}, want={"out0": [b"1", b"4"]})
+
+
+def test_random_and_now(vectors: Any) -> None:
+    with Router.from_click("s :: Script(TYPE PASSIVE);", virtual=True) as router:
+        assert router.read("s.now") == "1000000000.000000"
+        assert {router.read("s.random", "3 4") for _ in range(40)} == {"3", "4"}
+        assert 0 <= int(router.read("s.random")) < 1 << 31
+        assert router.read("s.readable", "s.now") == "true"
+        assert router.read("s.writable", "s.now") == "false"
+        assert router.read("s.readable", "q.now") == "false"
+
+
+@pytest.mark.parametrize(
+    ("text", "trouble"),
+    [
+        ("dance", "`dance` is no instruction; there are append, end"),
+        ("goto nowhere", "there is no label `nowhere`; there are begin"),
+        ("wait forever", "expected a time"),
+        ("set x", "write set VARIABLE TEXT"),
+        ("stop now", "it takes no text"),
+        ("printq x", "`printq` is no instruction"),
+        ("TYPE SIGNAL INT", "TYPE SIGNAL INT is none that this element has"),
+    ],
+)
+def test_troubles(text: str, trouble: str) -> None:
+    with pytest.raises(MezzoError, match=trouble):
+        compile_text(script(text))
