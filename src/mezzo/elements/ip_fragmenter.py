@@ -5,9 +5,10 @@ into the first only.  Pieces are copies of the whole packet, moved and cut, so t
 what stands in front of its IP header.
 """
 
-from mezzo.elements import REQUIRED, Arg, Bool, Element, Int, Packet, bounded, python, random, u8, u16, u32, u64
+from mezzo.elements import REQUIRED, Arg, Bool, Element, Int, Packet, bounded, python, random, u16, u32, u64
 
-DF, MF, OFFSET, COPIED = 0x4000, 0x2000, 0x1FFF, 0x80
+DF, MF, PLACE, COPIED = 0x4000, 0x2000, 0x1FFF, 0x80
+FITS, FORBIDDEN, HOPELESS, CUT = range(4)
 END, NOP = 0, 1
 OPTIONS = 40  # bytes of options there can be
 PIECES = 8192
@@ -36,73 +37,83 @@ class IPFragmenter(Element):
     """
     example_reads = {"f.fragments": "4", "c.count": "4"}
 
+    at: u32  # of the packet being cut: the place in its data of the next piece,
+    end: u32  # the bytes of data,
+    hlen: u32  # its header with and without the options of the first piece,
+    rest: u32
+    frag: u32  # and its place in a larger packet, with the more-fragments bit
+
     def push(self, port, p):
         # An unset mark is beyond any packet, hence passes here.
         if u32(p.network_offset) + self.mtu >= p.length:
             self.push(0, p)
             return
-        hlen = u32(p.ip.ihl) * 4
-        whole = u32(p.ip.total_length)
-        if whole <= self.mtu:
+        verdict = self.judge(p)
+        if verdict == FITS:
             self.push(0, p)
             return
-        piece = (self.mtu - hlen) & 0xFFFFFFF8
-        if self.honor_df and p.ip.df:
-            self.refuse(p)
+        if verdict == FORBIDDEN:
             self.push(1, p, "too big, and not to be fragmented")
             return
-        if hlen < 20 or hlen + 8 > self.mtu:
-            self.refuse(p)
+        if verdict == HOPELESS:
             self.push(1, p, "MTU too small for a fragment")
             return
-        frag = u32(p.ip.frag)
-        if frag & DF != 0:
-            frag = frag & (MF | OFFSET)
-            p.ip.id = u16(random())  # where DF was set the sender need not have chosen a fresh one (RFC 6864)
-        count = whole - hlen  # bytes to send
-        first = p.clone()
-        if first is None:
-            self.kill(p, "out of packets")
-            return
-        self.finish(first, hlen, piece, frag | MF)
-        self.push(0, first)
-        rest = self.copy_options(p, hlen)
-        room = (self.mtu - rest) & 0xFFFFFFF8
-        at: u32 = piece
         for _ in bounded(PIECES, PIECES):
-            if count - at <= room:
-                break
             q = p.clone()
             if q is None:
                 self.kill(p, "out of packets")
                 return
-            q.net.move(rest, hlen + at, room)
-            self.finish(q, rest, room, (frag + (at >> 3)) | MF)
+            if self.at == 0:
+                self.rest = self.copy_options(p)
+            more = self.cut(q)
             self.push(0, q)
-            at += room
-        p.net.move(rest, hlen + at, count - at)
-        self.finish(p, rest, count - at, frag + (at >> 3))
-        self.push(0, p)
+            if not more:
+                break
+        self.kill(p)
 
-    def finish(self, p: Packet, hlen: u32, count: u32, frag: u32):
-        """Makes the header say: `count` bytes, at that place; cuts off the rest."""
-        p.trim(p.length - (u32(p.network_offset) + hlen + count))
-        p.ip.ihl = u8(hlen >> 2)
-        p.ip.total_length = u16(hlen + count)
-        p.ip.frag = u16(frag)
-        p.ip.checksum = 0
-        p.ip.checksum = u16(~p.net.sum16(0, hlen))
-        p.set_transport(p.network_offset + hlen)
+    def judge(self, p: Packet) -> u32:
+        """What is to be done with a packet; when it is to be cut, the state is set for that."""
+        head = p.net.u64(0)
+        self.hlen = u32(head >> 54) & 60
+        self.end = u32(head >> 32 & 0xFFFF) - self.hlen
+        self.frag = u32(head) & (MF | PLACE)
+        self.at = 0
+        if u32(head >> 32 & 0xFFFF) <= self.mtu:
+            return FITS
+        if self.honor_df and head & DF != 0:
+            self.refuse(p)
+            return FORBIDDEN
+        if self.hlen < 20 or self.hlen + 8 > self.mtu:
+            self.refuse(p)
+            return HOPELESS
+        if head & DF != 0:  # its sender need not have chosen a fresh identification (RFC 6864)
+            p.ip.id = u16(random())
+        return CUT
+
+    def cut(self, q: Packet) -> bool:
+        """Makes a copy of the packet its next piece; is there more after it?"""
+        head = self.hlen if self.at == 0 else self.rest
+        count = (self.mtu - head) & 0xFFFFFFF8
+        more = self.end - self.at > count
+        if not more:
+            count = self.end - self.at
+        q.net.move(head, self.hlen + self.at, count)
+        q.trim(q.length - (u32(q.network_offset) + head + count))
+        q.net.set_u32(0, (q.net.u32(0) & 0xF0FF0000) | head << 22 | (head + count))
+        q.net.set_u16(6, u16((self.frag + (self.at >> 3)) | (MF if more else 0)))
+        q.net.set_u16(10, 0)
+        q.net.set_u16(10, u16(~q.net.sum16(0, head)))
+        q.set_transport(q.network_offset + head)
+        self.at += count
         self.fragments += 1
+        return more
 
-    def copy_options(self, p: Packet, hlen: u32) -> u32:
+    def copy_options(self, p: Packet) -> u32:
         """Closes up the options that every fragment carries; the header length then."""
-        if hlen == 20:
-            return 20
         to: u32 = 20
         at: u32 = 20
         for _ in bounded(OPTIONS, OPTIONS):
-            if at >= hlen:
+            if at >= self.hlen:
                 break
             kind = p.net.u8(at)
             if kind == END:
@@ -110,9 +121,9 @@ class IPFragmenter(Element):
             size: u32 = 1
             if kind != NOP:
                 size = 0
-                if at + 1 < hlen:
+                if at + 1 < self.hlen:
                     size = u32(p.net.u8(at + 1))
-                if size < 2 or at + size > hlen:
+                if size < 2 or at + size > self.hlen:
                     break
                 if kind & COPIED != 0:
                     p.net.move(to, at, size)

@@ -1,10 +1,25 @@
 """IPGWOptions: the IP options that every router on the way processes: record route and timestamp (RFC 791, RFC 781).
 
 The pointer of either option counts from 1.  A malformed option is a parameter problem; the pointer to the byte at
-fault goes to ICMPError by annotation.
+fault goes to ICMPError by annotation.  The router's addresses are state, so that the code is the same everywhere.
 """
 
-from mezzo.elements import REQUIRED, Arg, Element, IPAddress, Many, Packet, Port, bounded, u8, u16, u32, u64, walltime
+from mezzo.elements import (
+    REQUIRED,
+    Arg,
+    Element,
+    IPAddress,
+    Many,
+    Packet,
+    Port,
+    Table,
+    bounded,
+    u8,
+    u16,
+    u32,
+    u64,
+    walltime,
+)
 
 END, NOP, RECORD_ROUTE, TIMESTAMP = 0, 1, 7, 68
 ONLY_TIMES, WITH_ADDRESSES, PRESET = 0, 1, 3  # flags of the timestamp option
@@ -33,18 +48,35 @@ class IPGWOptions(Element):
     """
     example_reads = {"o.drops": "2"}
 
+    nmine = 16  # room for own addresses
+    own: u32
+    mine: Table[u32, u8, "nmine"]
+
     def configure(self):
-        self.mine = tuple(dict.fromkeys((self.my_addr, *self.other_addrs)))
+        while self.nmine <= len(self.other_addrs):
+            self.nmine *= 2
+        for address in (self.my_addr, *self.other_addrs):
+            self.mine.set(address, 1)
+        self.own = self.my_addr
 
     def process(self, p: Packet) -> Port:
-        hlen = u32(p.ip.ihl) * 4
-        if hlen <= 20:
+        if p.ip.ihl <= 5:
             return 0
+        fault = self.options(p)
+        if fault != 0:
+            self.drops += 1
+            p.icmp_paramprob = u8(fault)
+            return 1, "bad IP option"
+        return 0
+
+    def options(self, p: Packet) -> u32:
+        """Walks through the options; where the byte at fault is, 0 when all is well."""
+        hlen = u32(p.ip.ihl) * 4
         at: u32 = 20
         changed = False
-        fault: u32 = 0  # the byte at fault, 0 while all is well
+        fault: u32 = 0
         for _ in bounded(OPTIONS, OPTIONS):
-            if at >= hlen or fault != 0:
+            if at >= hlen:
                 break
             kind = p.net.u8(at)
             if kind == END:
@@ -56,18 +88,16 @@ class IPGWOptions(Element):
             if at + 1 < hlen:
                 size = u32(p.net.u8(at + 1))
             if size < 2 or at + size > hlen:
-                fault = at + 1
-            elif kind == RECORD_ROUTE:
+                return at + 1
+            if kind == RECORD_ROUTE:
                 fault = self.record_route(p, at, size)
                 changed = True
             elif kind == TIMESTAMP:
                 fault = self.stamp(p, at, size)
                 changed = True
+            if fault != 0:
+                return fault
             at += size
-        if fault != 0:
-            self.drops += 1
-            p.icmp_paramprob = u8(fault)
-            return 1, "bad IP option"
         if changed:
             p.ip.checksum = 0
             p.ip.checksum = u16(~p.net.sum16(0, hlen))
@@ -78,7 +108,7 @@ class IPGWOptions(Element):
             return at + 1
         pointer = u32(p.net.u8(at + 2))
         if pointer >= 4 and pointer + 3 <= size:
-            p.net.set_u32(at + pointer - 1, self.my_addr)
+            p.net.set_u32(at + pointer - 1, self.own)
             p.net.set_u8(at + 2, u8(pointer + 4))
             return 0
         if pointer < 4 or pointer <= size:  # room left, yet less than an address
@@ -103,7 +133,7 @@ class IPGWOptions(Element):
         if flags == PRESET and p.net.u32(at + pointer - 1) not in self.mine:
             return 0
         if flags == WITH_ADDRESSES:
-            p.net.set_u32(at + pointer - 1, self.my_addr)
+            p.net.set_u32(at + pointer - 1, self.own)
         p.net.set_u32(at + pointer + need - 5, time)
         p.net.set_u8(at + 2, u8(pointer + need))
         return 0
