@@ -167,15 +167,16 @@ class InfiniteSource(_DataSource):
         if n == 0:
             return False
         stamp = walltime()
+        size = self.size
         made: u32 = 0
         for _ in bounded(n, MOST):
             if not self.ready(0):
                 break
             # A known length makes the copy a few instructions.
-            if self.size == self.fixed:
+            if size == self.fixed:
                 p = self.make_from(self.frame, 0, self.fixed)
             else:
-                p = self.make_from(self.frame, 0, self.size)
+                p = self.make_from(self.frame, 0, size)
             if p is None:
                 self.later()
                 break

@@ -111,7 +111,7 @@ class Queue(SimpleQueue):
     def pull(self, port):
         n = len(self.ring)
         p = self.ring.pop()
-        if p is not None and n >= self.capacity:
+        if n >= self.capacity:
             self.wake_up()
         return p
 
