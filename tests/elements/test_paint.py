@@ -59,6 +59,18 @@ s[0] -> out0 :: Collect; s[1] -> out1 :: Collect; s[2] -> out2 :: Collect;"""
     vectors(text, give=give, want={"out0": [B], "out1": [A, B], "out2": [B]}, drops={("s", "no such output"): 2})
 
 
+def test_copies_without_a_frame_are_counted(vectors: Any) -> None:
+    text = "in0 :: Feed -> Paint(5) -> t :: PaintTee(5) -> out0 :: Collect; t[1] -> out1 :: Collect;"
+    drops = {("pool", "exhausted"): 1}
+    vectors(
+        text, give={"in0": [A, B]}, want={"out0": [A, B], "out1": [A]}, reads={"t.lost": "1"}, drops=drops, frames=3
+    )
+    text = "in0 :: Feed -> Paint(255) -> s :: PaintSwitch; s[0] -> out0 :: Collect; s[1] -> out1 :: Collect;"
+    vectors(
+        text, give={"in0": [A, B]}, want={"out0": [A], "out1": [A, B]}, reads={"s.lost": "1"}, drops=drops, frames=3
+    )
+
+
 def test_set_anno_byte(vectors: Any) -> None:
     text = "in0 :: Feed -> a :: SetAnnoByte(PAINT, 7) -> CheckPaint(7) -> CheckPaint(0, ANNO 40) -> out0 :: Collect;"
     vectors(text, give={"in0": [A]}, want={"out0": [A]}, reads={"a.offset": "16", "a.value": "7"})

@@ -84,7 +84,7 @@ or 0 no -> false
 nand 1 0 -> true
 nor 0 0 -> true
 if true a b -> a
-if 0 a -> 
+if 0 a ->
 in b a b -> true
 in x a b -> false
 first a b c -> a

@@ -78,8 +78,8 @@ class PortInfo(_Names):
     """Gives names to TCP and UDP ports: PortInfo(NAME PORT[/tcp|/udp], ...)."""
 
     names = Rest(Raw(), "NAME PORT, or with /tcp or /udp for one protocol only")
-    example = "PortInfo(game 27015/udp); Idle -> IPClassifier(udp port game) -> c :: Counter -> Discard;"
-    example_reads = {"c.count": "0"}
+    example = "PortInfo(game 27015/udp, web 8080); InfiniteSource(LIMIT 2) -> c :: Counter -> Discard;"
+    example_reads = {"c.count": "2"}
     see = ("AddressInfo", "IPClassifier")
 
     def define(self, name, word):

@@ -64,7 +64,7 @@ c[0] -> ip :: Counter -> Discard; c[1] -> arp :: Counter -> Discard; c[2] -> oth
         return self.text
 
 
-def parse_clause(word):
+def parse_clause(word: str) -> Clause:
     """A Clause of `12/0800`, `!33/02%12` or the like; ValueError says what is wrong."""
     match = _CLAUSE.match(word)
     if match is None:
@@ -89,12 +89,12 @@ def parse_clause(word):
     return Clause(word_tests("data", offset, bits, cares), bool(match["not"]))
 
 
-def _digits(text):
+def _digits(text: str) -> tuple[bytes, bytes]:
     """(value, which bits are given) of hexadecimal digits with `?` among them."""
     return bytes.fromhex(text.replace("?", "0")), bytes.fromhex("".join("0" if c == "?" else "f" for c in text))
 
 
-def _why_not(word):
+def _why_not(word: str) -> str:
     """What is wrong with a clause that has not the form of one."""
     body = word.removeprefix("!")
     number = re.match(r"\d*", body)[0]

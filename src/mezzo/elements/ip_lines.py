@@ -8,7 +8,7 @@ _TYPES = {
     12: "parameterproblem", 13: "timestamp", 14: "timestamp-reply", 15: "inforeq", 16: "inforeq-reply", 17: "maskreq",
     18: "maskreq-reply",
 }  # fmt: skip
-_CODES = {
+_CODES: dict[int, tuple[str, ...]] = {
     3: ("net", "host", "protocol", "port", "needfrag", "srcroutefail", "netunknown", "hostunknown", "isolated",
         "netprohibited", "hostprohibited", "tosnet", "toshost", "filterprohibited", "hostprecedence",
         "precedencecutoff"),
@@ -18,9 +18,10 @@ _CODES = {
 }  # fmt: skip
 _PROTOCOLS = {1: "icmp", 2: "igmp", 4: "ipip", 6: "tcp", 17: "udp", 33: "dccp", 47: "gre", 132: "sctp"}
 _FIN, _SYN, _RST, _PSH, _ACK = 1, 2, 4, 8, 16
+Pair = tuple[str, str]  # source and destination
 
 
-def ip_line(ip, header, packet_length, swap=True):
+def ip_line(ip: bytes, header: int, packet_length: int, swap: bool = True) -> str:
     """`ip`: the bytes from the IP header (20 at least) on; `header`: where the transport header starts in them."""
     ip_length, fragment = _u16(ip, 2), _u16(ip, 6)
     inside = ip_length - 4 * (ip[0] & 15)
@@ -40,19 +41,19 @@ def ip_line(ip, header, packet_length, swap=True):
     return text
 
 
-def _u16(data, at):
+def _u16(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 2], "big")
 
 
-def _u32(data, at):
+def _u32(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "big")
 
 
-def _address(data, at):
+def _address(data: bytes, at: int) -> str:
     return format_ip(_u32(data, at))
 
 
-def _tcp(pair, tcp, ip_length, inside, packet_length, swap):
+def _tcp(pair: Pair, tcp: bytes, ip_length: int, inside: int, packet_length: int, swap: bool) -> str:
     if len(tcp) < 4:
         return f"{pair[0]} > {pair[1]}: truncated-tcp"
     text = f"{pair[0]}.{_u16(tcp, 0)} > {pair[1]}.{_u16(tcp, 2)}: "
@@ -67,31 +68,30 @@ def _tcp(pair, tcp, ip_length, inside, packet_length, swap):
     return f"{text} win {_u16(tcp, 14)}" if len(tcp) >= 16 else text + "truncated-tcp"
 
 
-def _udp(pair, udp, ip_length, inside, packet_length, swap):
+def _udp(pair: Pair, udp: bytes, ip_length: int, inside: int, packet_length: int, swap: bool) -> str:
     if len(udp) < 4:
         return f"{pair[0]} > {pair[1]}: truncated-udp"
     text = f"{pair[0]}.{_u16(udp, 0)} > {pair[1]}.{_u16(udp, 2)}: "
     return text + (f"udp {_u16(udp, 4)}" if len(udp) >= 8 else "truncated-udp")
 
 
-def _icmp(pair, icmp, ip_length, inside, packet_length, swap):
+def _icmp(pair: Pair, icmp: bytes, ip_length: int, inside: int, packet_length: int, swap: bool) -> str:
     text = f"{pair[0]} > {pair[1]}: "
     if len(icmp) < 2:
         return text + "truncated-icmp"
     if icmp[0] in (0, 8):
         text += "icmp echo-reply " if icmp[0] == 0 else "icmp echo "
-        order = "big" if swap else "little"
-        numbers = [int.from_bytes(icmp[at : at + 2], order) for at in (4, 6)]
+        numbers = [_u16(icmp, at) if swap else int.from_bytes(icmp[at : at + 2], "little") for at in (4, 6)]
         return text + (f"({numbers[0]}, {numbers[1]})" if len(icmp) >= 8 else "truncated-icmp")
     return text + (_unreachable(icmp) if icmp[0] == 3 else _other(icmp))
 
 
-def _code(kind, code):
+def _code(kind: int, code: int) -> str:
     names = _CODES.get(kind, ())
     return names[code] if code < len(names) else ""
 
 
-def _unreachable(icmp):
+def _unreachable(icmp: bytes) -> str:
     """What could not be reached, out of the packet that the message quotes."""
     code = _code(3, icmp[1]) or f"code {icmp[1]}"
     quoted = icmp[8:]
@@ -108,7 +108,7 @@ def _unreachable(icmp):
     return f"{text} (mtu {mtu})" if icmp[1] == 4 and mtu else text
 
 
-def _other(icmp):
+def _other(icmp: bytes) -> str:
     text = "icmp " + _TYPES.get(icmp[0], f"type {icmp[0]}")
     code = _code(icmp[0], icmp[1]) or (f"code {icmp[1]}" if icmp[1] else "")
     return f"{text} {code}" if code else text

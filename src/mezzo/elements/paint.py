@@ -1,6 +1,6 @@
 """Painting: a byte among a packet's annotations that says where it came from, or what is to become of it."""
 
-from mezzo.elements import U8, AnnoOffset, Arg, ConfigError, Element, Packet, Port, u8, u32
+from mezzo.elements import U8, AnnoOffset, Arg, ConfigError, Element, Packet, Port, u8, u32, u64
 
 
 class Paint(Element):
@@ -24,9 +24,9 @@ class CheckPaint(Element):
     ports, processing = "1/1-2", "a/ah"
     color = Arg(U8(), doc="the color, 0 to 255", live=u8)
     anno = Arg(AnnoOffset(1), 16, "the annotation byte to look at; PAINT is 16")
-    example = """InfiniteSource(LIMIT 4) -> RoundRobinSwitch => [0] -> Paint(1) -> c, [1] -> Paint(2) -> c;
-c :: CheckPaint(1) -> right :: Counter -> Discard; c[1] -> wrong :: Counter -> Discard;"""
-    example_reads = {"right.count": "2", "wrong.count": "2"}
+    example = """c :: CheckPaint(1) -> right :: Counter -> Discard; c[1] -> wrong :: Counter -> Discard;
+InfiniteSource(LIMIT 2) -> Paint(1) -> c; InfiniteSource(LIMIT 3) -> Paint(2) -> c;"""
+    example_reads = {"right.count": "2", "wrong.count": "3"}
     see = ("Paint", "PaintTee")
 
     def process(self, p: Packet) -> Port:
@@ -44,6 +44,8 @@ class PaintTee(Element):
     ports, processing = "1/2", "a/ah"
     color = Arg(U8(), doc="the color, 0 to 255", live=u8)
     anno = Arg(AnnoOffset(1), 16, "the annotation byte to look at; PAINT is 16")
+    lost: u64
+    reads = ("lost",)
     example = """InfiniteSource(LIMIT 3) -> Paint(1) -> t :: PaintTee(1);
 t -> all :: Counter -> Discard; t[1] -> copies :: Counter -> Discard;"""
     example_reads = {"all.count": "3", "copies.count": "3"}
@@ -52,7 +54,9 @@ t -> all :: Counter -> Discard; t[1] -> copies :: Counter -> Discard;"""
     def process(self, p: Packet) -> Port:
         if p.anno_u8(self.anno) == self.color:
             q = p.clone()
-            if q is not None:
+            if q is None:
+                self.lost += 1
+            else:
                 self.push(1, q)
         return 0
 
@@ -65,6 +69,8 @@ class PaintSwitch(Element):
 
     ports, processing = "1/-", "h/h"
     anno = Arg(AnnoOffset(1), 16, "the annotation byte to look at; PAINT is 16")
+    lost: u64
+    reads = ("lost",)
     example = """InfiniteSource(LIMIT 2) -> Paint(255) -> s :: PaintSwitch;
 s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;"""
     example_reads = {"a.count": "2", "b.count": "2"}
@@ -80,7 +86,9 @@ s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;"""
         if paint == 255:
             for port in range(self.last):
                 q = p.clone()
-                if q is not None:
+                if q is None:
+                    self.lost += 1
+                else:
                     self.push(port, q)
             return self.last
         return u32(paint), "no such output"

@@ -29,13 +29,13 @@ class _Contents(Kind):
         return ("NONE", "HEX", "ASCII")[value]
 
 
-def stamp(ns):
+def stamp(ns: int) -> str:
     """Seconds with six digits, or nine where they are needed."""
     seconds, rest = divmod(ns, 10**9)
     return f"{seconds}.{rest // 1000:06}" if rest % 1000 == 0 else f"{seconds}.{rest:09}"
 
 
-def dump(data, contents, line=1 << 30, start=""):
+def dump(data: bytes, contents: int, line: int = 1 << 30, start: str = "") -> str:
     """Bytes in hex by fours or as text by eights; `start` begins each line of so many bytes."""
     group = 4 if contents == HEX else 8
     line *= 1 if contents == HEX else 2
@@ -47,7 +47,7 @@ def dump(data, contents, line=1 << 30, start=""):
     return "".join(rows)
 
 
-def _text(data):
+def _text(data: bytes) -> str:
     return "".join(chr(byte) if 32 <= byte <= 126 else "." for byte in data)
 
 
@@ -129,7 +129,8 @@ class IPPrint(_Printer):
     paint = Arg(Bool(), False, "print the paint annotation", positional=False)
     aggregate = Arg(Bool(), False, "print the aggregate annotation", positional=False)
     swap = Arg(Bool(), True, "take ICMP ids and sequence numbers as big-endian", positional=False)
-    example = """ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 1, STOP true) -> IPPrint(ping) -> c :: Counter -> Discard;"""
+    example = """InfiniteSource(DATA \\<4500001c 00000000 40110000 0a000001 0a000002 00010002 00080000>, LIMIT 1)
+  -> MarkIPHeader -> IPPrint(out) -> c :: Counter -> Discard;"""
     example_reads = {"c.count": "1"}
     see = ("Print", "ARPPrint", "CheckIPHeader")
 
@@ -201,12 +202,12 @@ class ARPPrint(_Printer):
         return f"{src} > {dst}: "
 
 
-def _ether(data):
+def _ether(data: bytes) -> str:
     # As Click prints Ethernet addresses: with dashes.
     return format_ether(int.from_bytes(data, "big")).replace(":", "-")
 
 
-def arp_line(arp):
+def arp_line(arp: bytes) -> str:
     """An ARP packet as tcpdump prints it."""
     if len(arp) < 8:
         return f"truncated-arp ({len(arp)})"
@@ -229,5 +230,5 @@ def arp_line(arp):
     return ("trailer-" if protocol == 0x1000 else "") + text + (f" hardware #{hardware}" if hardware != 1 else "")
 
 
-def _ip(data):
+def _ip(data: bytes) -> str:
     return format_ip(int.from_bytes(data, "big"))

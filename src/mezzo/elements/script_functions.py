@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from mezzo.elements.args import Bool, Env
 from mezzo.elements.confparse import split_words, unquote
@@ -128,7 +129,7 @@ def _some(text: str, count: int, what: str) -> list[str]:
     return words
 
 
-def _compare(holds: Callable[[object, object], bool]) -> Callable[[str], str]:
+def _compare(holds: Callable[[Any, Any], bool]) -> Callable[[str], str]:
     def run(text: str) -> str:
         a, b = _some(text, 2, "two values")
         x, y = maybe_number(a), maybe_number(b)

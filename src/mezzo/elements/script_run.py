@@ -27,7 +27,8 @@ class Runner:
         self.element, self.program = element, program
         self.variables: dict[str, str] = {}
         self.args, self.status = "", 0
-        self.result, self.ended, self.failed = "", "", None
+        self.result, self.ended = "", ""
+        self.failed: str | None = None
         self.at = self.steps = 0
         self.running = self.jumped = self.waiting = False
 

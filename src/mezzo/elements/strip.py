@@ -63,8 +63,8 @@ class CheckLength(Element):
     ports, processing = "1/1-2", "a/ah"
     length = Arg(U32(), doc="the greatest length in bytes", live=u32)
     extra_length = Arg(Bool(), False, "count the extra length annotation too")
-    example = """InfiniteSource(LENGTH 60, LIMIT 2) -> c; InfiniteSource(LENGTH 61, LIMIT 3) -> c;
-c :: CheckLength(60) -> short :: Counter -> Discard; c[1] -> long :: Counter -> Discard;"""
+    example = """c :: CheckLength(60) -> short :: Counter -> Discard; c[1] -> long :: Counter -> Discard;
+InfiniteSource(LENGTH 60, LIMIT 2) -> c; InfiniteSource(LENGTH 61, LIMIT 3) -> c;"""
     example_reads = {"short.count": "2", "long.count": "3"}
     see = ("Truncate",)
 
