@@ -49,8 +49,9 @@ def test_no_match_is_a_drop(vectors: Any) -> None:
 def test_Bo03_a_test_of_missing_bytes_is_false(vectors: Any) -> None:
     """Byte 21 of packets cut to 21 bytes."""
     full, low, cut = bytes(20) + b"\0\x80", bytes(22), bytes(21)
-    assert run(vectors, ["21/80%80", "-"], [full, low, cut]) == [[full], [low, cut]]
-    assert run(vectors, ["!21/00%80", "-"], [full, low, cut]) == [[full, cut], [low]]
+    packets = [full, low, cut]
+    assert run(vectors, ["21/80%80", "!21/00%80", "-"], packets) == [[full], [cut], [low]]
+    assert run(vectors, ["!21/00%80", "-"], packets) == [[full, cut], [low]]
 
 
 def test_Bo08_a_short_packet_and_a_pattern_turned_round(vectors: Any) -> None:
@@ -164,8 +165,8 @@ def random_packet(rng: random.Random) -> bytes:
 
 def test_Bo02_diagrams_answer_as_the_patterns_do() -> None:
     rng = random.Random(2)
-    for _ in range(150):
-        patterns = random_program(rng, rng.randrange(1, 20))
+    for _ in range(100):
+        patterns = random_program(rng, rng.randrange(1, 16))
         made = configured(*patterns)
         assert not made.troubles
         diagram = Diagram(made.rules)
@@ -181,7 +182,7 @@ def holds(test: ByteTest, packet: bytes) -> bool:
     return word & test.mask == test.value
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_Bo02_the_code_answers_as_the_patterns_do(vectors: Any, seed: int) -> None:
     rng = random.Random(seed)
     patterns = random_program(rng, 8)
@@ -193,17 +194,17 @@ def test_Bo02_the_code_answers_as_the_patterns_do(vectors: Any, seed: int) -> No
 
 
 def test_many_rules_stay_few_tests() -> None:
-    """A chain of 300 addresses and a port each has a node for each test, and no more."""
-    patterns = [f"12/0800 26/{0x0A000000 + i:08x} {40 + 4 * (i % 3)}/{i:04x}" for i in range(300)]
+    """A chain of 150 addresses and a port each has a node for each test, and no more."""
+    patterns = [f"12/0800 26/{0x0A000000 + i:08x} {40 + 4 * (i % 3)}/{i:04x}" for i in range(150)]
     diagram = Diagram(configured(*patterns).rules)
-    assert len(diagram.nodes) <= 2 * (300 + 1)
+    assert len(diagram.nodes) <= 2 * (150 + 1)
 
 
 def test_rules_that_would_explode_fall_back_to_plain_sharing() -> None:
     """Half-overlapping masks everywhere: what is known would differ on every path."""
     rng = random.Random(7)
     word = lambda: f"{rng.randrange(8)}/{rng.randrange(65536):04x}%{rng.randrange(65536):04x}"  # noqa: E731
-    patterns = [" ".join(word() for _ in range(4)) for _ in range(60)]
+    patterns = [" ".join(word() for _ in range(4)) for _ in range(40)]
     made = configured(*patterns)
     diagram = Diagram(made.rules)
     assert len(diagram.nodes) <= 5000
