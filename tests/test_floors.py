@@ -1,0 +1,66 @@
+"""The floors of the house: a room imports only from rooms below it (docs/house.md), wherever in a file the import stands."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "mezzo"
+FLOORS = (
+    "base", "wire", "packet", "ir", "passes", "elements", "frontends", "graph", "targets", "pipeline", "ports", "runtime",
+    "stack", "vnet", "sim", "tools",
+)  # fmt: skip
+LISTS = {"ir/ops.py"}  # the one list of ops: a table, one row after another
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything of mezzo that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, a.name) for a in node.names if a.name.split(".")[0] == "mezzo")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            if node.module == "mezzo":
+                yield from ((node.lineno, f"mezzo.{a.name}") for a in node.names)
+            elif (node.module or "").startswith("mezzo."):
+                yield node.lineno, str(node.module)
+
+
+def floor(name: str) -> int:
+    return FLOORS.index(name)
+
+
+def test_every_room_has_a_floor():
+    rooms = {p.name for p in SOURCE.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert rooms <= set(FLOORS)
+
+
+@pytest.mark.parametrize("room", [r for r in FLOORS if (SOURCE / r).is_dir()])
+def test_imports_go_down(room):
+    wrong = []
+    for path in (SOURCE / room).rglob("*.py"):
+        for line, name in imports(path):
+            parts = name.split(".")
+            if len(parts) > 1 and parts[1] in FLOORS and floor(parts[1]) > floor(room):
+                wrong.append(f"{path.relative_to(SOURCE)}:{line}: {room} imports {name}, which stands above it")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_importing_the_package_loads_no_room():
+    """`import mezzo` is quick: what it offers by name is loaded when it is asked for."""
+    loaded = [n for n in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert not [n for n in loaded if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mezzo.")]
+
+
+def test_no_file_is_too_long_to_read():
+    long = {str(p.relative_to(SOURCE)): n for p in FILES if (n := p.read_text(encoding="utf-8").count("\n")) > 600}
+    assert not long.keys() - LISTS, f"split these: {long}"
+
+
+def test_every_file_opens_with_its_theory():
+    bare = [str(p.relative_to(SOURCE)) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    assert not [b for b in bare if not b.endswith("__init__.py")], bare

@@ -1,0 +1,49 @@
+"""mezzo bench over made-up benchmarks, and mezzo doctor."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GOOD = 'import json; print(json.dumps({"name": "good", "unit": "ns/packet", "value": 2.0, "goal": 2.5, "per_calibration": 1.5}))'
+SLOW = 'import json; print(json.dumps({"name": "slow", "unit": "s", "value": 5.0, "goal": 2.5}))'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "good.py").write_text(GOOD)
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "harness.py").write_text("raise SystemExit('not a benchmark')")
+    return tmp_path
+
+
+def test_results_as_a_table_and_as_json(mezzo, folder):
+    lines = mezzo("bench", "--folder", str(folder)).out.splitlines()
+    assert lines[1].split() == ["good", "2.00", "ns/packet", "2.5", "reached", "1.50"]
+    assert "2.00 times the goal" in lines[2]
+    assert [r["name"] for r in json.loads(mezzo("bench", "--folder", str(folder), "--json", "good").out)] == ["good"]
+
+
+def test_a_benchmark_that_fails_is_named(mezzo, folder):
+    (folder / "bad.py").write_text("raise RuntimeError('no luck')")
+    done = mezzo("bench", "--folder", str(folder), "bad", "good")
+    assert done.status == 1
+    assert "bad: RuntimeError: no luck" in done.err
+    assert "good" in done.out
+
+
+def test_the_benchmarks_of_the_tree_are_found(mezzo):
+    assert "source_discard" in mezzo("bench", "--list").out.split()
+
+
+def test_doctor_names_a_fix_for_everything_that_is_missing(mezzo):
+    done = mezzo("doctor", "--json")
+    findings = json.loads(done.out)
+    assert done.status == 0
+    assert {"python", "llvmlite", "cpu", "memfd", "huge pages", "network namespaces", "bpf system call", "netmap", "tshark"} <= {f["name"] for f in findings}
+    assert all(f["fix"] for f in findings if not f["found"])
+
+
+def test_doctor_for_people(mezzo):
+    assert mezzo("doctor").out.startswith("ok       python")

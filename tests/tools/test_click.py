@@ -1,0 +1,107 @@
+"""The driver that answers to `click`: its options as Click's users know them."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+FIVE = "i :: InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> d :: Discard;"
+
+
+def test_handlers_have_heads_where_there_are_several(click):
+    assert click("-e", FIVE, "-h", "c.count") == (0, "5", "")
+    assert click("-e", FIVE, "-h", "c.count", "-h", "c.class").out == "c.count:\n5\nc.class:\nCounter\n"
+    assert click("--expression", FIVE, "--handler=c.count").out == "5"
+
+
+def test_handlers_by_class_and_by_pattern(click):
+    assert click("-e", FIVE, "-h", "Counter.count").out == "c.count:\n5\n"
+    assert click("-e", FIVE, "-h", "[cd].count").out == "c.count:\n5\nd.count:\n5\n"
+
+
+def test_a_handler_that_is_not_there_is_status_1(click):
+    done = click("-e", FIVE, "-h", "c.nix", "-h", "c.count")
+    assert done.status == 1
+    assert done.out == "c.count:\n5\n"
+    assert "`c` has no handler `nix`" in done.err
+
+
+@pytest.mark.parametrize(("handler", "status"), [("c.count", 5), ("i.active", 0), ("c.class", 255), ("c.nix", 255)])
+def test_the_exit_handler_gives_the_status(click, handler, status):
+    assert click("-e", FIVE, "-x", handler).status == status
+
+
+def test_quit_builds_but_does_not_run(click):
+    assert click("-q", "-e", FIVE, "-h", "c.count").out == "0"
+
+
+def test_the_flat_configuration_goes_to_a_file_or_standard_output(click, tmp_path):
+    text = "elementclass X { input -> c :: Counter -> output } Idle -> x :: X -> Discard;"
+    shown = click("-q", "-e", text, "-o-").out
+    assert "x/c :: Counter;" in shown
+    assert click("-q", "-e", text, "-o", str(tmp_path / "flat")).status == 0
+    assert (tmp_path / "flat").read_text() == shown
+    assert click("-q", "-e", text, "-o", "/no/such/file").status == 1
+
+
+def test_files_variables_and_standard_input(click, tmp_path, monkeypatch):
+    file = tmp_path / "r.click"
+    file.write_text(FIVE.replace("5", "$n"))
+    for words in ((str(file), "n=3"), ("-f", str(file), "-D", "n=3"), ("n=3", "--file", str(file))):
+        assert click(*words, "-h", "c.count").out == "3"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(FIVE.encode())))
+    assert click("-h", "c.count").out == "5"
+
+
+def test_time_as_click_prints_it(click):
+    assert re.fullmatch(r"\d+\.\d{3}u \d+\.\d{3}s \d+:\d\d\.\d\d\n", click("-t", "-e", FIVE).out)
+
+
+def test_simtime_is_the_virtual_clock(click):
+    done = click("--simtime", "-e", "TimedSource(INTERVAL 100, LIMIT 50, STOP true) -> c :: Counter -> Discard;", "-h", "c.count")
+    assert done.out == "50"
+
+
+@pytest.mark.parametrize("words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",), ("-j", "4")])
+def test_what_is_not_there_yet_is_refused(click, words):
+    done = click("-e", FIVE, *words)
+    assert (done.status, done.out) == (1, "")
+    assert words[0] in done.err or words[0] == "--allow-reconfigure"
+
+
+def test_several_refusals_come_together(click):
+    assert len(click("-e", FIVE, "-R", "-j2", "-p1").err.splitlines()) == 4
+
+
+def test_one_thread_is_fine(click):
+    assert click("-j", "1", "-e", FIVE).status == 0
+
+
+@pytest.mark.parametrize("words", [("--nonsense",), ("-j", "x"), ("-e",)])
+def test_a_wrong_command_line_is_status_1(click, words):
+    done = click(*words)
+    assert done.status == 1
+    assert "--help" in done.err
+
+
+def test_errors_of_the_configuration_are_status_1(click):
+    done = click("-e", "Idle -> Discad;")
+    assert done.status == 1
+    assert "did you mean `Discard`?" in done.err
+
+
+def test_warnings_can_be_silenced(click):
+    assert "no elements" in click("-e", "").err
+    assert click("-w", "-e", "").err == ""
+
+
+def test_a_clickpath_is_searched_for_libraries(click, tmp_path):
+    (tmp_path / "lib.click").write_text("elementclass L { input -> Counter -> output }\n")
+    assert click("-q", "-C", str(tmp_path), "-e", "require(library lib.click); Idle -> L -> Discard;").status == 0
+
+
+def test_help_and_version(click):
+    assert click("--help").out.startswith("usage: click [OPTION]")
+    assert click("-v").out.startswith("click (mezzo) ")
