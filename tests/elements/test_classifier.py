@@ -15,6 +15,7 @@ from mezzo.pipeline import compile_text
 
 def configured(*patterns: str) -> Classifier:
     made = Classifier()
+    made.noutputs = len(patterns)
     made.setup(list(patterns), made.env)
     return made
 

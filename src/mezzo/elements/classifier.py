@@ -31,7 +31,7 @@ c[0] -> ip :: Counter -> Discard; c[1] -> arp :: Counter -> Discard; c[2] -> oth
     see = ("IPClassifier", "IPFilter")
 
     def configure(self):
-        if self.noutputs and len(self.patterns) != self.noutputs:
+        if len(self.patterns) != self.noutputs:
             raise ConfigError(f"{len(self.patterns)} patterns for {self.noutputs} outputs; write one for each output")
         self.rules = tuple(self.parse(number, text) for number, text in enumerate(self.patterns))
         if self.troubles:
