@@ -71,9 +71,8 @@ def class_unit(cls: type[Element], config: str | None) -> Unit:
     """The unit of an element that stands alone, or stands in its example when it cannot be made without arguments."""
     from mezzo.elements import confparse
     from mezzo.elements.args import Env
-    from mezzo.frontends.python import translate
     from mezzo.graph.codes import parse_ports, parse_processing
-    from mezzo.pipeline.compile import prepare
+    from mezzo.pipeline.units import make
 
     element = cls(cls.__name__.lower())
     element.ninputs, element.noutputs = parse_ports(cls.ports).settle(0, 0)
@@ -81,7 +80,7 @@ def class_unit(cls: type[Element], config: str | None) -> Unit:
     element.input_kinds, element.output_kinds = (tuple("pull" if c == "l" else "push" for c in side) for side in codes)
     troubles = element.setup(confparse.split_args(config or ""), Env())
     if not troubles:
-        return prepare(translate(element))
+        return make(element)
     found = example_unit(cls) if config is None else None
     if found is None:
         hint = f"give its configuration: mezzo ir '{cls.__name__}(…)'" if config is None else f"`mezzo help {cls.__name__}` lists its arguments"
@@ -96,7 +95,7 @@ def example_unit(cls: type[Element]) -> Unit | None:
     if not cls.example:
         return None
     plan = compile_text(cls.example, f"{cls.__name__}'s example")
-    return next((x.unit for e, x in zip(plan.elements, plan.program.instances, strict=True) if type(e) is cls), None)
+    return next((x.unit for e, x in zip(plan.elements, plan.whole().instances, strict=True) if type(e) is cls), None)
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
@@ -114,7 +113,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
 def plan_units(plan: Plan, only: str | None) -> list[tuple[str, Unit]]:
     """(names, unit) of the elements; equal units once, with all their names."""
     groups: dict[int, tuple[list[str], Any]] = {}
-    for linked in plan.program.instances[1:]:
+    for linked in plan.whole().instances[1:]:
         if only in (None, linked.name):
             groups.setdefault(id(linked.unit), ([], linked.unit))[0].append(linked.name)
     if not groups:
@@ -149,6 +148,6 @@ def assembly(plan: Plan) -> str:
 
     arena = Arena(1024)
     try:
-        return Code(plan.program, arena, trace=False, cache=True).assembly()
+        return Code(plan.whole(), arena, trace=False, cache=True).assembly()
     finally:
         arena.close()
