@@ -1,7 +1,7 @@
 """Leaves out what no path reaches and what nobody reads.
 
 Code behind Return, Break and Continue goes.  So does setting a local that is never read, except what computing its
-value does: loads, calls and random numbers can fault or act and stay as `eval`.
+value does: loads, calls and random numbers can fault or act and stay as `eval`.  So does a loop that only counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _reachable(body: ops.Body) -> ops.Body:
         if isinstance(statement, ops.If):
             made += branch(statement, _reachable(statement.then), _reachable(statement.orelse))
         elif isinstance(statement, ops.For):
-            made += loop(statement, _reachable(statement.body))
+            made.append(loop(statement, _reachable(statement.body)))
         else:
             made.append(statement)
         if made and not _goes_on(made[-1]):
@@ -68,6 +68,12 @@ def _read_expr(expr: ops.Expr) -> Iterator[str]:
         yield from _read_expr(part)
 
 
+def _loop(node: ops.For, read: set[str]) -> ops.Body:
+    """A loop that does nothing goes, unless its count may exceed the limit: that is a fault."""
+    counts = isinstance(node.count, ops.Const) and node.count.value <= node.limit
+    return () if counts and not node.body and node.name not in read else (node,)
+
+
 def _wanted(body: ops.Body, read: set[str]) -> ops.Body:
     made: list[ops.Stmt] = []
     for statement in body:
@@ -79,7 +85,7 @@ def _wanted(body: ops.Body, read: set[str]) -> ops.Body:
             case ops.If():
                 made += branch(statement, _wanted(statement.then, read), _wanted(statement.orelse, read))
             case ops.For():
-                made += loop(statement, _wanted(statement.body, read))
+                made += _loop(loop(statement, _wanted(statement.body, read)), read)
             case _:
                 made.append(statement)
     return tuple(made)

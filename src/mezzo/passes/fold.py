@@ -46,7 +46,7 @@ def _statement(node: ops.Stmt) -> ops.Body:
         case ops.For(count=ops.Const(value=0)):
             return ()
         case ops.For():
-            return loop(node, _body(node.body))
+            return (loop(node, _body(node.body)),)
         case ops.Eval():
             return effect(node.value) if is_pure(node.value) else (node,)
     return (node,)
@@ -158,8 +158,10 @@ def _chain(e: ops.Bin, a: ops.Expr, n: int) -> ops.Expr:
     if a.op in ("add", "sub") and e.op in ("add", "sub"):
         same = a.op == e.op
         return ops.Bin(a.op, e.type, a.a, _const(e.type, m + n if same else m - n))
-    if a.op == e.op and e.op in ("shl", "shr") and not e.type.signed and m + n < e.type.bits:
-        return ops.Bin(e.op, e.type, a.a, ops.Const(e.type, m + n))
+    if a.op == e.op and e.op in ("shl", "shr") and not e.type.signed and max(m, n) < e.type.bits:
+        if m + n < e.type.bits:
+            return ops.Bin(e.op, e.type, a.a, ops.Const(e.type, m + n))
+        return _const(e.type, 0) if is_pure(a) else e
     return e
 
 
@@ -243,7 +245,7 @@ def _select(e: ops.Select) -> ops.Expr:
         return chosen if is_pure(other) else e
     if e.a == e.b and is_pure(e.cond) and is_pure(e.a):
         return e.a
-    if e.type is BOOL and isinstance(e.a, ops.Const) and isinstance(e.b, ops.Const):
+    if e.type is BOOL and isinstance(e.a, ops.Const) and isinstance(e.b, ops.Const) and e.a != e.b:
         return e.cond if e.a.value else negate(e.cond)
     return e
 

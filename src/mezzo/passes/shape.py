@@ -60,11 +60,9 @@ def branch(node: ops.If, then: ops.Body, orelse: ops.Body) -> ops.Body:
     return (node,) if then is node.then and orelse is node.orelse else (replace(node, then=then, orelse=orelse),)
 
 
-def loop(node: ops.For, body: ops.Body) -> ops.Body:
-    """The For with a new body; one that does nothing goes, unless its count may exceed the limit: that is a fault."""
-    if not body and isinstance(node.count, ops.Const) and node.count.value <= node.limit:
-        return ()
-    return (node,) if body is node.body else (replace(node, body=body),)
+def loop(node: ops.For, body: ops.Body) -> ops.For:
+    """The For with a new body."""
+    return node if body is node.body else replace(node, body=body)
 
 
 INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
