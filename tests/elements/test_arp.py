@@ -47,7 +47,13 @@ def test_what_is_no_request_of_ours_leaves_by_output_1(vectors: Any) -> None:
     other = arp(1, YOU, "10.0.0.9", NOBODY, "10.0.1.5")
     reply = arp(2, YOU, "10.0.0.9", ME, "10.0.0.5")
     good = arp(1, YOU, "10.0.0.9", NOBODY, "10.0.0.5")
-    strange = [good[:12] + b"\x08\x00" + good[14:], good[:14] + b"\0\x06" + good[16:], good[:18] + b"\x08" + good[19:], good[:41], b""]
+    strange = [
+        good[:12] + b"\x08\x00" + good[14:],
+        good[:14] + b"\0\x06" + good[16:],
+        good[:18] + b"\x08" + good[19:],
+        good[:41],
+        b"",
+    ]
     text = RESPONDER.format("10.0.0.0/24 02:aa:00:00:00:00")
     vectors(text, {"in0": [other, reply, *strange]}, {"out0": [], "out1": [other, reply, *strange]}, drops={})
     alone = "in0 :: Feed -> r :: ARPResponder(10.0.0.5 02:aa:00:00:00:00) -> out0 :: Collect;"
@@ -161,11 +167,22 @@ def test_Do04_keeps_asking_after_a_minute(target: str) -> None:
 
 def test_Do05_broadcast_and_multicast_never_query(vectors: Any) -> None:
     multicast = bytes.fromhex("01005e000005")
-    for dst, ether in {"255.255.255.255": ALL, "10.0.0.255": ALL, "224.0.0.5": multicast, "239.128.0.5": multicast}.items():
+    for dst, ether in {
+        "255.255.255.255": ALL,
+        "10.0.0.255": ALL,
+        "224.0.0.5": multicast,
+        "239.128.0.5": multicast,
+    }.items():
         text = QUERIER.format(dst=dst, config=OWN)
         vectors(text, {"in0": [b"x"]}, {"out0": [sent(ether, b"x")], "out1": []}, reads={"q.queries": "0"}, drops={})
     text = QUERIER.format(dst="0.0.0.0", config=OWN)
-    vectors(text, {"in0": [b"x", b"y"]}, {"out0": [], "out1": []}, reads={"q.drops": "2"}, drops={("q", "no destination"): 2})
+    vectors(
+        text,
+        {"in0": [b"x", b"y"]},
+        {"out0": [], "out1": []},
+        reads={"q.drops": "2"},
+        drops={("q", "no destination"): 2},
+    )
 
 
 def test_a_missing_destination_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,7 +266,14 @@ def test_a_full_table_loses_its_oldest_entry(target: str) -> None:
 @pytest.mark.parametrize("target", target_names())
 def test_what_is_no_reply_teaches_nothing(target: str) -> None:
     group = arp(2, bytes.fromhex("030000000002"), "10.0.0.2", ME, "10.0.0.1")
-    bad = [ASKED, ANSWER[:41], b"", group, arp(2, YOU, "0.0.0.0", ME, "10.0.0.1"), ANSWER[:12] + b"\x08\0" + ANSWER[14:]]
+    bad = [
+        ASKED,
+        ANSWER[:41],
+        b"",
+        group,
+        arp(2, YOU, "0.0.0.0", ME, "10.0.0.1"),
+        ANSWER[:12] + b"\x08\0" + ANSWER[14:],
+    ]
     with querier(target) as router:
         router.feed("in1", bad)
         router.run()
@@ -258,7 +282,8 @@ def test_what_is_no_reply_teaches_nothing(target: str) -> None:
 
 @pytest.mark.parametrize("target", target_names())
 def test_one_output_and_a_changed_address(target: str) -> None:
-    text = "in0 :: Feed -> SetIPAddress(10.0.0.2) -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> out0 :: Collect; Idle -> [1] q;"
+    text = """in0 :: Feed -> SetIPAddress(10.0.0.2) -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> out0 :: Collect;
+        Idle -> [1] q;"""
     with Router.from_click(text, target=target, virtual=True) as router:
         router.write("q.ipaddr", "10.0.0.7")
         assert router.read("q.ipaddr") == "10.0.0.7"
@@ -287,7 +312,8 @@ def test_waiting_packets_against_a_model(target: str) -> None:
     import random
 
     rng, waiting, known = random.Random(5), {}, set()
-    text = """in0 :: Feed -> GetIPAddress(0) -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TIMEOUT 0, POLL_TIMEOUT 0) -> out0 :: Collect;
+    text = """in0 :: Feed -> GetIPAddress(0) -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TIMEOUT 0, POLL_TIMEOUT 0)
+            -> out0 :: Collect;
         in1 :: Feed -> [1] q; q[1] -> Discard;"""
     with Router.from_click(text, target=target, virtual=True) as router:
         for step in range(300):
@@ -323,9 +349,17 @@ def test_faker(vectors: Any) -> None:
 def test_check_arp_header(vectors: Any) -> None:
     good = ASKED[14:]
     six = good[:2] + b"\x86\xdd" + good[4:5] + b"\x10" + good[6:] + bytes(24)
-    bad = [b"", good[:7], good[:27], b"\0\1\x08\0\x08\x04" + good[6:] + bytes(4), good[:5] + b"\x06" + good[6:] + bytes(4)]
+    bad = [
+        b"",
+        good[:7],
+        good[:27],
+        b"\0\1\x08\0\x08\x04" + good[6:] + bytes(4),
+        good[:5] + b"\x06" + good[6:] + bytes(4),
+    ]
     text = "in0 :: Feed -> c :: CheckARPHeader(VERBOSE true) -> out0 :: Collect; c[1] -> out1 :: Collect;"
-    details = "2\ttiny packet\n1\ttoo small for addresses\n1\tbad hardware type or length\n1\tbad protocol type or length\n"
+    details = (
+        "2\ttiny packet\n1\ttoo small for addresses\n1\tbad hardware type or length\n1\tbad protocol type or length\n"
+    )
     reads = {"c.drops": "5", "c.drop_details": details}
     vectors(text, {"in0": [good, six, *bad]}, {"out0": [good, six], "out1": bad}, reads=reads, drops={})
     text = "in0 :: Feed -> c :: CheckARPHeader(14) -> out0 :: Collect;"

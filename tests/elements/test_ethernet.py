@@ -84,7 +84,9 @@ def test_host_filter_drops(vectors: Any) -> None:
     own, other, mine = frame(A, A), frame(b"\x02" + bytes(5)), frame(A)
     text = "in0 :: Feed -> h :: HostEtherFilter(2:0:0:0:0:1, {}) -> out0 :: Collect;"
     give = {"in0": [own, other, mine]}
-    vectors(text.format("DROP_OWN true"), give, {"out0": [mine]}, drops={("h", "own packet"): 1, ("h", "other host"): 1})
+    vectors(
+        text.format("DROP_OWN true"), give, {"out0": [mine]}, drops={("h", "own packet"): 1, ("h", "other host"): 1}
+    )
     vectors(text.format("false, true"), give, {"out0": [own, mine]}, drops={("h", "other host"): 1})
     vectors(text.format("DROP_OTHER false"), give, {"out0": [own, other, mine]}, drops={})
     two = text.format("true") + "h[1] -> out1 :: Collect;"

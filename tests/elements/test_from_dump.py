@@ -36,14 +36,18 @@ def pcap(*records: tuple[int, bytes], order: str = "<", nano: bool = True, link:
 def reading(tmp_path: Path) -> Callable[..., list[Any]]:
     """`reading(file bytes, arguments)`: what comes out, the same on every target."""
 
-    def run(data: bytes, args: str = "", take: Callable[[Any], Any] = bytes, drops: Any = None, pull: bool = False) -> list[Any]:
+    def run(
+        data: bytes, args: str = "", take: Callable[[Any], Any] = bytes, drops: Any = None, pull: bool = False
+    ) -> list[Any]:
         path = tmp_path / "in.pcap"
         path.write_bytes(data)
         way = "-> Collect" if not pull else "-> Unqueue -> Collect"
         found = []
         for target in target_names():
-            text = f"f :: FromDump({path}, STOP true, {args}) {way}; f[1] -> no :: Collect;" if "FORCE_IP" in args else (
-                f"f :: FromDump({path}, STOP true, {args}) {way};"
+            text = (
+                f"f :: FromDump({path}, STOP true, {args}) {way}; f[1] -> no :: Collect;"
+                if "FORCE_IP" in args
+                else (f"f :: FromDump({path}, STOP true, {args}) {way};")
             )
             with Router.from_click(text, target=target, virtual=True) as router:
                 assert router.run() == "stopped"
@@ -151,7 +155,7 @@ def test_Go06_empty_files(reading: Any, tmp_path: Path) -> None:
     assert reading(pcap_header(1, 65535, False)) == []
     with pytest.raises(MezzoError, match=r"in.pcap` is empty"):
         reading(b"")
-    with pytest.raises(MezzoError, match="nowhere.*No such file"):
+    with pytest.raises(MezzoError, match=r"nowhere.*No such file"):
         Router.from_click(f"FromDump({tmp_path}/nowhere) -> Discard;")
     with pytest.raises(MezzoError, match="not a capture file"):
         reading(b"this is a text, not a capture")
@@ -237,10 +241,17 @@ def test_timing_keeps_the_gaps(target: str, tmp_path: Path) -> None:
 def test_handlers(target: str, tmp_path: Path) -> None:
     path = tmp_path / "t.pcap"
     path.write_bytes(TEN)
-    text = f"f :: FromDump({path}, ACTIVE false, END_AFTER 2s, END_CALL i.active false) -> c :: Collect; i :: InfiniteSource(LIMIT 0) -> Idle;"
+    text = f"""f :: FromDump({path}, ACTIVE false, END_AFTER 2s, END_CALL i.active false) -> c :: Collect;
+        i :: InfiniteSource(LIMIT 0) -> Idle;"""
     with Router.from_click(text, target=target, virtual=True) as router:
         assert router.run() == "done"
-        assert [router.read(f"f.{x}") for x in ("count", "filepos", "filesize", "encap", "active")] == ["0", "24", "194", "ETHER", "false"]
+        assert [router.read(f"f.{x}") for x in ("count", "filepos", "filesize", "encap", "active")] == [
+            "0",
+            "24",
+            "194",
+            "ETHER",
+            "false",
+        ]
         router.write("f.active", "true")
         router.run()
         assert router.read("i.active") == "false"

@@ -160,7 +160,7 @@ def test_refused_arguments(tmp_path: Path, args: str, said: str) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(MezzoError, match="cannot write `.*no/where`: No such file"):
+    with pytest.raises(MezzoError, match=r"cannot write `.*no/where`: No such file"):
         Router.from_click(f"Idle -> ToDump({tmp_path}/no/where);")
 
 

@@ -212,7 +212,6 @@ class _Reader(Element):
         self.packet_at = self.at
         self.at = self.following
         p.timestamp = self.kept_ns
-        p.set_mac(0)
         if self.extra != 0:
             p.set_anno_u32(EXTRA_LENGTH, self.extra)
 

@@ -33,8 +33,7 @@ class FromDump(_Reader):
     interval = Arg(Duration(), None, "ends this long after the start", positional=False)
     filepos = Arg(Int(0), None, "place in the file of the first record", positional=False)
     mmap = Arg(Bool(), None, "map the file; by itself from 64 MB on", positional=False)
-
-    example = 'FromDump(examples/captures/eth0-in.pcap, STOP true) -> c :: Counter -> Discard;'
+    example = "FromDump(examples/captures/eth0-in.pcap, STOP true) -> c :: Counter -> Discard;"
     example_reads = {"c.count": "253"}
     see = ("ToDump", "FromIPSummaryDump")
 
@@ -55,7 +54,6 @@ class FromDump(_Reader):
         self.set_window()
 
     def table(self) -> bytes:
-
         index = self.capture.index
         columns = (index.offset, index.captured, index.wire_length, index.time_ns, index.linktypes)
         return np.ascontiguousarray(np.stack(columns, axis=1)).tobytes()
@@ -98,7 +96,10 @@ class FromDump(_Reader):
 
     def mark(self, p: Packet) -> bool:
         """Sets the marks of IP packets; False for a packet that FORCE_IP does not let pass."""
-        if self.force_ip or (self.may_be_raw and self.link in RAW_KINDS):
+        is_raw = self.may_be_raw and self.link in RAW_KINDS
+        if not is_raw:
+            p.set_mac(0)
+        if self.force_ip or is_raw:
             offset = self.ip_start(p, self.link)
             if offset == NONE:
                 return not self.force_ip
@@ -107,6 +108,7 @@ class FromDump(_Reader):
         return True
 
     def mark_ip(self, p: Packet):
+        """Sets the marks of a sound IP header at the start."""
         p.set_network(0)
         first = p.u8(0)
         p.set_transport(4 * i64(first & 15) if (first >> 4) == 4 else 40)
