@@ -105,11 +105,12 @@ def model(kind: str, capacity: int, steps: list[int]) -> tuple[list[int], list[i
     return out, lost, list(held)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
 @given(
     st.sampled_from(["Queue", "SimpleQueue", "FrontDropQueue", "MixedQueue"]),
     st.integers(1, 5),
-    st.lists(st.integers(0, 2), max_size=60),
+    st.lists(st.integers(0, 2), max_size=30),
 )
 def test_queues_do_what_the_model_does(kind: str, capacity: int, steps: list[int]) -> None:
     steps = steps if kind == "MixedQueue" else [0 if s == 1 else s for s in steps]

@@ -34,7 +34,7 @@ STAMP = "-> Queue -> DelayUnqueue(0) -> out0 :: Collect;"
 
 @EVERY
 @pytest.mark.parametrize("shape", ["RatedUnqueue({}) ", "Shaper({}) -> Unqueue "])
-@pytest.mark.parametrize("rate", [1, 7, 999, 1_000_003])
+@pytest.mark.parametrize("rate", [7, 1_000_003])
 def test_Fo02_evenly_spaced_and_without_drift(target: str, shape: str, rate: int) -> None:
     found = arrivals(target, f"in0 :: Feed -> Queue -> {shape.format(rate)} {STAMP}", [b"x"] * 50)
     assert found == [ceil(Fraction(n * SECOND, rate)) for n in range(50)]
@@ -113,6 +113,7 @@ def test_delay_without_timestamp_counts_from_the_pull(target: str) -> None:
     assert arrivals(target, text, [b"a", b"b"]) == [5_000_000, 10_000_000]
 
 
+@pytest.mark.slow
 def test_Fo12_packets_on_the_wire_count_against_no_queue() -> None:
     """100 ms at 100 Mb/s: 834 packets of 1500 bytes are on the wire, behind a queue of 10."""
     text = """s :: RatedSource(LENGTH 1500, RATE 8333, LIMIT 1700) -> q :: Queue(10) -> l :: LinkUnqueue(100ms, 100Mbps)
@@ -143,7 +144,8 @@ def test_Fo14_bandwidth_adds_only_serialisation(target: str, bandwidth: str, bit
     assert found == [98 * 8 * SECOND // bits]
 
 
-@settings(max_examples=10, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(st.integers(0, 1500), min_size=1, max_size=30),
     st.sampled_from([(0, 999), (3_000_000, 12_345), (10**9, 125_000_000)]),

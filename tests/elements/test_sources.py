@@ -22,7 +22,7 @@ def times(router: Router, name: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("burst", [1, 2, 7, 100])
+@pytest.mark.parametrize("burst", [1, 2, 100])
 def test_infinite_source_makes_limit_packets(vectors: Any, burst: int) -> None:
     text = f"s :: InfiniteSource(\\<0102>, 7, {burst}) -> out0 :: Collect;"
     vectors(text, want={"out0": [b"\1\2"] * 7}, reads={"s.count": "7", "s.limit": "7", "s.burst": str(burst)}, drops={})
@@ -124,7 +124,7 @@ def test_timestamp(vectors: Any) -> None:
                 assert r.collect_packets("out0", lambda p: p.timestamp) == [want]
 
 
-@pytest.mark.parametrize("length", [0, 1, 4, 7, 60])
+@pytest.mark.parametrize("length", [0, 7])
 def test_random_source(vectors: Any, length: int) -> None:
     answer = vectors(
         f"s :: RandomSource({length}, LIMIT 40) -> out0 :: Collect;", outputs=["out0"], reads={"s.count": "40"}

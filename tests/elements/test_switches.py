@@ -19,7 +19,7 @@ def outputs(name: str, count: int) -> str:
     return " ".join(f"{name} [{i}] -> out{i} :: Collect;" for i in range(count))
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 4])
 def test_tee(vectors: Any, count: int) -> None:
     text = f"in0 :: Feed -> t :: Tee({count}); {outputs('t', count)}"
     give = [*GIVEN, b"", bytes(1500)]
@@ -106,7 +106,7 @@ def hashed(packet: bytes, offset: int, length: int, count: int) -> int:
     return (total ^ (total >> 4)) & (count - 1) if count in (2, 4, 8) else total % count
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("count", [3, 4])
 def test_hash_switch(vectors: Any, count: int) -> None:
     give = [bytes((n * n + i) % 256 for i in range(6)) for n in range(40)] + [b"", b"abc", b"abcd"]
     want = {f"out{i}": [p for p in give if hashed(p, 1, 3, count) == i] for i in range(count)}

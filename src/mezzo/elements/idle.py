@@ -10,6 +10,7 @@ class Idle(Element):
     """
 
     ports, processing, flow = "-/-", "a/a", "x/y"
+    aliases = ("SimpleIdle",)
     example = "InfiniteSource(LIMIT 15) -> q :: Queue(10) -> Idle;"
     example_reads = {"q.length": "10", "q.drops": "0"}
     see = ("Discard",)

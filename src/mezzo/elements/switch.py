@@ -51,6 +51,7 @@ class PullSwitch(Element):
     """Pulls from input K only; gives nothing when K is negative."""
 
     ports, processing = "-/1", "l/l"
+    aliases = ("SimplePullSwitch",)
     switch = Arg(Int(-1, 0xFFFF), 0, "the input; -1: none", keyword="INPUT", live=i64)
     example = (
         "InfiniteSource(LIMIT 5) -> a :: Queue -> [0] s :: PullSwitch(1); "
