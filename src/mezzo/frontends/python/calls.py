@@ -1,4 +1,4 @@
-"""Calls of the packet language: functions, casts, methods of packets, of state and of the element."""
+"""Calls of the packet language: functions, casts, helpers, Python methods, and `self.NAME(…)`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from typing import Any
 
 from mezzo.base import Note
 from mezzo.frontends.python import values
-from mezzo.frontends.python.expressions import MARK_OF, Expressions
-from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, View, cast, literal
+from mezzo.frontends.python.arguments import NOTHING
+from mezzo.frontends.python.packet_calls import PacketCalls
+from mezzo.frontends.python.state_calls import StateCalls
+from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, cast, literal
 from mezzo.frontends.python.wording import describe, suggest
 from mezzo.ir import ops
-from mezzo.ir.types import BOOL, I64, PACKET, U8, U16, U32, U48, U64, U128, Type
-from mezzo.wire.header import Header
-
-WIDTHS: dict[str, Type] = {"u8": U8, "u16": U16, "u32": U32, "u48": U48, "u64": U64, "u128": U128}
-NOTHING = Thing(None)
+from mezzo.ir.types import BOOL, I64, PACKET, U16, U32, U64, Type
 
 
-class Calls(Expressions):
+class Calls(PacketCalls, StateCalls):
     """Adds calls to expressions."""
 
     def ex_Call(self, node: ast.Call) -> Value:
@@ -35,11 +33,6 @@ class Calls(Expressions):
                 return self.convert(callee.object, node)
             return self.function(callee.object, node)
         self.fail(node, f"this is {describe(callee)}, which cannot be called")
-
-    def args(self, node: ast.Call, low: int, high: int, usage: str) -> list[ast.expr]:
-        if not low <= len(node.args) <= high:
-            self.fail(node, f"wrong number of arguments; it is {usage}")
-        return node.args
 
     # -- functions
 
@@ -60,7 +53,11 @@ class Calls(Expressions):
             return result
         if callable(target) and hasattr(target, "__code__"):
             return self.helper(f"{target.__module__.rpartition('.')[2]}.{target.__name__}", target, False, node)
-        self.fail(node, f"`{ast.unparse(node.func)}` cannot be called in packet code", "use a method of the element, or a function with typed parameters")
+        self.fail(
+            node,
+            f"`{ast.unparse(node.func)}` cannot be called in packet code",
+            "use a method of the element, or a function with typed parameters",
+        )
 
     def fn_now(self, node: ast.Call) -> Value:
         self.args(node, 0, 0, "now()")
@@ -114,9 +111,15 @@ class Calls(Expressions):
 
     def fn_checksum_adjust(self, node: ast.Call) -> Value:
         """RFC 1624 eqn. 3: the checksum after one 16-bit word changed from `old` to `new`."""
-        check, old, new = (self.number(a, U16) for a in self.args(node, 3, 3, "checksum_adjust(checksum, old_word, new_word)"))
+        check, old, new = (
+            self.number(a, U16) for a in self.args(node, 3, 3, "checksum_adjust(checksum, old_word, new_word)")
+        )
         ones = literal(0xFFFF, U16)
-        parts = [cast(U32, values.binary("xor", U16, check, ones)), cast(U32, values.binary("xor", U16, old, ones)), cast(U32, new)]
+        parts = [
+            cast(U32, values.binary("xor", U16, check, ones)),
+            cast(U32, values.binary("xor", U16, old, ones)),
+            cast(U32, new),
+        ]
         total = self.out.keep(values.binary("add", U32, values.binary("add", U32, parts[0], parts[1]), parts[2]))
         return Num(values.binary("xor", U16, cast(U16, self.fold16(total)), ones))
 
@@ -177,14 +180,6 @@ class Calls(Expressions):
             self.fail(node, "a helper gives back a number, not a packet", "keep packets in the method that owns them")
         return Num(call)
 
-    def birth(self, node: ast.Call, name: str) -> str:
-        """The local a new packet is born in."""
-        if not name:
-            self.fail(node, "give the packet a name", f"write p = {ast.unparse(node)}")
-        if name in self.types and self.types[name] is not PACKET:
-            self.fail(node, f"`{name}` is {self.types[name]} already", "use another name")
-        return name
-
     # -- methods of the element: self.push(…)
 
     def my_push(self, node: ast.Call, name: str) -> Value:
@@ -218,14 +213,12 @@ class Calls(Expressions):
     def my_make_from(self, node: ast.Call, name: str) -> Value:
         blob, offset, length = self.args(node, 3, 3, "self.make_from(self.blob, offset, length)")
         born = self.birth(node, name)
-        self.out.add(ops.MakeFrom(born, self.blob(blob), self.number(offset, U64), self.number(length, U32), span=self.span(node)))
+        self.out.add(
+            ops.MakeFrom(
+                born, self.blob(blob), self.number(offset, U64), self.number(length, U32), span=self.span(node)
+            )
+        )
         return Pkt(born)
-
-    def blob(self, node: ast.expr) -> str:
-        value = self.expr(node)
-        if not isinstance(value, StateRef) or value.state.kind != "blob":
-            self.fail(node, "a Blob of the element's state is wanted here")
-        return value.state.name
 
     def my_ready(self, node: ast.Call, name: str) -> Value:
         (port,) = self.args(node, 1, 1, "self.ready(port)")
@@ -274,216 +267,5 @@ class Calls(Expressions):
         self.out.add(ops.ReadClock(clock))
         return Num(ops.Local(U64, clock))
 
-    # -- methods of packets
 
-    def packet_method(self, owner: Pkt | Place, method: str, node: ast.Call, name: str) -> Value:
-        packet, mark = (owner.packet, owner.mark) if isinstance(owner, Place) else (owner, "data")
-        stem, order = (method[:-2], "little") if method.endswith("le") else (method, "big")
-        span = self.span(node)
-        if stem in WIDTHS:
-            (at,) = self.args(node, 1, 1, f"{method}(offset)")
-            return Num(ops.PLoad(WIDTHS[stem], packet.expr, mark, self.number(at, U32), order, span=span))
-        if stem.startswith("set_") and stem[4:] in WIDTHS:
-            at, value = self.args(node, 2, 2, f"{method}(offset, value)")
-            offset = self.number(at, U32)
-            self.out.add(ops.PStore(packet.expr, mark, offset, self.number(value, WIDTHS[stem[4:]]), order, span=span))
-            return NOTHING
-        if stem.startswith("anno_") and stem[5:] in WIDTHS:
-            (at,) = self.args(node, 1, 1, f"{method}(offset)")
-            place = self.anno_place(at, WIDTHS[stem[5:]])
-            return Num(ops.Anno(WIDTHS[stem[5:]], packet.expr, place, span=span))
-        if stem.startswith("set_anno_") and stem[9:] in WIDTHS:
-            at, value = self.args(node, 2, 2, f"{method}(offset, value)")
-            place = self.anno_place(at, WIDTHS[stem[9:]])
-            self.out.add(ops.AnnoSet(packet.expr, place, self.number(value, WIDTHS[stem[9:]]), span=span))
-            return NOTHING
-        known = getattr(self, "pk_" + method, None)
-        if known is None:
-            self.fail(node, f"packets have no `{method}`", "see docs/language.md for what packet code can do")
-        return known(packet, mark, node, name)  # type: ignore[no-any-return]
-
-    def packet_methods(self) -> frozenset[str]:
-        widths = [w + end for w in WIDTHS for end in ("", "le")]
-        access = [head + w for head in ("", "set_", "anno_", "set_anno_") for w in widths]
-        return frozenset([*access, *(m[3:] for m in dir(self) if m.startswith("pk_"))])
-
-    def anno_place(self, node: ast.expr, type_: Type) -> int:
-        place, last = self.known_int(node, "the annotation's offset"), 48 - type_.bits // 8
-        if not 0 <= place <= last:
-            self.fail(node, f"the annotations have 48 bytes: a {type_} fits at 0 to {last}, not at {place}")
-        return place
-
-    def pk_view(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        which, at = self.args(node, 2, 2, "p.view(Header, offset)")
-        header = self.expr(which)
-        if not isinstance(header, Thing) or not (isinstance(header.object, type) and issubclass(header.object, Header)):
-            self.fail(which, "a header class of mezzo.wire is wanted here")
-        return View(packet, mark, self.out.keep(self.number(at, U32)), header.object)
-
-    def pk_sum16(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        args = self.args(node, 2, 3, "p.net.sum16(offset, length) or with an initial sum")
-        offset, length = self.number(args[0], U32), self.number(args[1], U32)
-        init = self.number(args[2], U32) if len(args) == 3 else ops.u32(0)
-        return Num(self.out.keep(ops.Sum16(packet.expr, mark, offset, length, init, span=self.span(node))))
-
-    def resize(self, kind: str, packet: Pkt, node: ast.Call) -> Value:
-        (amount,) = self.args(node, 1, 1, f"p.{kind}(count)")
-        self.out.add(ops.Resize(kind, packet.expr, self.number(amount, U32), span=self.span(node)))
-        return NOTHING
-
-    def pk_strip(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.resize("strip", packet, node)
-
-    def pk_prepend(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.resize("prepend", packet, node)
-
-    def pk_append(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.resize("append", packet, node)
-
-    def pk_trim(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.resize("trim", packet, node)
-
-    def set_mark(self, field: str, packet: Pkt, node: ast.Call) -> Value:
-        (at,) = self.args(node, 1, 1, "p.set_network(offset from the start of data)")
-        value = self.expr(at)
-        if isinstance(value, Thing) and value.object is None:
-            self.out.add(ops.MarkClear(packet.expr, field, span=self.span(node)))
-        else:
-            self.out.add(ops.MetaSet(packet.expr, field, self.fit(value, I64, at, "an offset"), span=self.span(node)))
-        return NOTHING
-
-    def pk_set_mac(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.set_mark("mac", packet, node)
-
-    def pk_set_network(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.set_mark("net", packet, node)
-
-    def pk_set_transport(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        return self.set_mark("trans", packet, node)
-
-    def pk_clone(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        self.args(node, 0, 0, "p.clone()")
-        born = self.birth(node, name)
-        self.out.add(ops.Clone(born, packet.expr, span=self.span(node)))
-        return Pkt(born)
-
-    def pk_move(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        to, start, count = (self.number(a, U32) for a in self.args(node, 3, 3, "p.move(to, from, count)"))
-        self.out.add(ops.Copy(packet.expr, mark, to, packet.expr, mark, start, count, span=self.span(node)))
-        return NOTHING
-
-    def pk_copy_from(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        to, source, start, count = self.args(node, 4, 4, "p.copy_from(to, q, from, count)")
-        other = self.expr(source)
-        if not isinstance(other, (Pkt, Place)):
-            self.fail(source, "a packet is wanted here")
-        origin, origin_mark = (other, "data") if isinstance(other, Pkt) else (other.packet, other.mark)
-        numbers = [self.number(a, U32) for a in (to, start, count)]
-        self.out.add(ops.Copy(packet.expr, mark, numbers[0], origin.expr, origin_mark, numbers[1], numbers[2], span=self.span(node)))
-        return NOTHING
-
-    def pk_write(self, packet: Pkt, mark: str, node: ast.Call, name: str) -> Value:
-        to, blob, start, count = self.args(node, 4, 4, "p.write(to, self.blob, from, count)")
-        place = self.number(to, U32)
-        self.out.add(
-            ops.CopyBlob(packet.expr, mark, place, self.blob(blob), self.number(start, U64), self.number(count, U32), span=self.span(node))
-        )
-        return NOTHING
-
-    # -- methods of state: st_<kind>_<method>(state, node, wanted, name)
-
-    def st_table_get(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        args = self.args(node, 1, 2, "table.get(key, default)")
-        default = self.number(args[1], state.type) if len(args) == 2 else literal(0, state.type)
-        return Num(ops.TableGet(state.type, state.name, self.number(args[0], state.key), default))
-
-    def st_table_set(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        key, value = self.args(node, 2, 2, "table.set(key, value)")
-        done = self.out.fresh("fits") if wanted else ""
-        self.out.add(ops.TablePut(done, state.name, self.number(key, state.key), self.number(value, state.type), span=self.span(node)))
-        return Num(ops.Local(BOOL, done)) if wanted else NOTHING
-
-    def st_table_delete(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (key,) = self.args(node, 1, 1, "table.delete(key)")
-        done = self.out.fresh("was") if wanted else ""
-        self.out.add(ops.TableDel(done, state.name, self.number(key, state.key), span=self.span(node)))
-        return Num(ops.Local(BOOL, done)) if wanted else NOTHING
-
-    def st_lpm_lookup(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        args = self.args(node, 1, 2, "lpm.lookup(address, default)")
-        default = self.number(args[1], U32) if len(args) == 2 else ops.u32(0)
-        return Num(ops.LpmGet(U32, state.name, self.number(args[0], state.key), default))
-
-    def st_ring_push(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (packet,) = self.args(node, 1, 1, "ring.push(p)")
-        self.out.add(ops.RingPush(state.name, self.packet(packet).expr, span=self.span(node)))
-        return NOTHING
-
-    def st_ring_push_front(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (packet,) = self.args(node, 1, 1, "ring.push_front(p)")
-        self.out.add(ops.RingPush(state.name, self.packet(packet).expr, True, span=self.span(node)))
-        return NOTHING
-
-    def st_ring_pop(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.pop(state, node, name, False)
-
-    def st_ring_pop_back(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.pop(state, node, name, True)
-
-    def pop(self, state: Any, node: ast.Call, name: str, back: bool) -> Value:
-        self.args(node, 0, 0, "ring.pop()")
-        born = self.birth(node, name)
-        self.out.add(ops.RingPop(born, state.name, back, span=self.span(node)))
-        return Pkt(born)
-
-    def st_slots_put(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        index, packet = self.args(node, 2, 2, "slots.put(index, p)")
-        self.out.add(ops.SlotPut(state.name, self.number(index, U32), self.packet(packet).expr, span=self.span(node)))
-        return NOTHING
-
-    def st_slots_take(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (index,) = self.args(node, 1, 1, "slots.take(index)")
-        born = self.birth(node, name)
-        self.out.add(ops.SlotTake(born, state.name, self.number(index, U32), span=self.span(node)))
-        return Pkt(born)
-
-    def st_slots_used(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (index,) = self.args(node, 1, 1, "slots.used(index)")
-        return Num(ops.SlotUsed(state.name, self.number(index, U32), span=self.span(node)))
-
-    def st_blob_read(self, state: Any, type_: Type, order: str, node: ast.Call) -> Value:
-        (at,) = self.args(node, 1, 1, "blob.u32(offset)")
-        return Num(ops.BlobLoad(type_, state.name, self.number(at, U64), order, span=self.span(node)))
-
-    def st_blob_u8(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.st_blob_read(state, U8, "little", node)
-
-    def st_blob_u16le(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.st_blob_read(state, U16, "little", node)
-
-    def st_blob_u32le(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.st_blob_read(state, U32, "little", node)
-
-    def st_blob_u64le(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.st_blob_read(state, U64, "little", node)
-
-    def st_blob_u32(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        return self.st_blob_read(state, U32, "big", node)
-
-    def st_buffer_put(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        (arg,) = self.args(node, 1, 1, "buffer.put(u32(value))")
-        value = self.expr(arg)
-        if not isinstance(value, Num) or value.type is BOOL:
-            self.fail(arg, "the width of this number is open", "write buffer.put(u32(value))")
-        self.out.add(ops.BufPut(state.name, value.expr, span=self.span(node)))
-        return NOTHING
-
-    def st_buffer_put_packet(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
-        packet, offset, length = self.args(node, 3, 3, "buffer.put_packet(p, offset, length)")
-        owner = self.packet(packet)
-        at, count = self.number(offset, U32), self.number(length, U32)
-        self.out.add(ops.BufPutPacket(state.name, owner.expr, "data", at, count, span=self.span(node)))
-        return NOTHING
-
-
-__all__ = ["MARK_OF", "Calls"]
+__all__ = ["Calls"]

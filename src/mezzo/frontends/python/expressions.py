@@ -25,7 +25,14 @@ OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "div", ast.Mod: "mod", ast.BitAnd: "and",
     ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "shl", ast.RShift: "shr",
 }  # fmt: skip
-COMPARISONS: dict[type[ast.cmpop], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
 LOGICAL = {"and": "a and b", "or": "a or b", "xor": "a != b"}
 MARK_OF = {"mac": "data", "network": "net", "transport": "trans"}  # where a header table starts
 PLACES = {"net": "net", "trans": "trans", "mac": "mac"}
@@ -91,9 +98,14 @@ class Expressions:
             return literal(value.value, type_)
         if not isinstance(value, Num) or value.type is VOID:
             self.fail(node, f"a number is wanted here{because}, and this is {describe(value)}")
-        if value.type is type_ or isinstance(value.expr, ops.Const) and type_.holds(value.expr.value):
+        if value.type is type_ or (isinstance(value.expr, ops.Const) and type_.holds(value.expr.value)):
             return cast(type_, value.expr)
-        if type_ is BOOL or value.type.bits > type_.bits or value.type is I64 or (type_ is I64 and value.type.bits >= 64):
+        if (
+            type_ is BOOL
+            or value.type.bits > type_.bits
+            or value.type is I64
+            or (type_ is I64 and value.type.bits >= 64)
+        ):
             self.fail(node, f"this is {value.type} and {type_} is wanted{because}", f"write {type_}(…) to convert it")
         return cast(type_, value.expr)
 
@@ -197,7 +209,11 @@ class Expressions:
             self.fail(node, f"`{node.attr}` belongs to configuration time and cannot be read in packet code", hint)
         if not hasattr(self.unit.element, node.attr):
             near = suggest(node.attr, [*self.unit.state_by_name, *cls.arguments, *SELF_METHODS])
-            self.fail(node, f"{cls.__name__} has no `{node.attr}`{near}", "declare state in the class, or set constants in configure()")
+            self.fail(
+                node,
+                f"{cls.__name__} has no `{node.attr}`{near}",
+                "declare state in the class, or set constants in configure()",
+            )
         return self.constant(getattr(self.unit.element, node.attr), node)
 
     def packet_attribute(self, packet: Pkt, node: ast.Attribute) -> Value:
@@ -220,7 +236,9 @@ class Expressions:
         if name not in methods:
             known = [*META_TYPES, *MARK_FIELDS, *HAS_FIELDS, *ANNOTATIONS, *PLACES, *headers(), *methods]
             hint = "headers: " + ", ".join(n for n, h in headers().items() if h.mark)
-            self.fail(node, f"packets have no `{name}`{suggest(name, known)}", hint + "; the rest is in docs/language.md")
+            self.fail(
+                node, f"packets have no `{name}`{suggest(name, known)}", hint + "; the rest is in docs/language.md"
+            )
         return Method(packet, name)
 
     def packet_methods(self) -> frozenset[str]:
@@ -238,7 +256,11 @@ class Expressions:
             except LookupError:
                 self.fail(node, f"there is no [{at}] in this {type(owner.object).__name__} of {len(owner.object)}")
             return self.constant(found, node)
-        hint = f"write self.{owner.state.name}.get(key, default)" if isinstance(owner, StateRef) else "read packets with p.u16(offset)"
+        hint = (
+            f"write self.{owner.state.name}.get(key, default)"
+            if isinstance(owner, StateRef)
+            else "read packets with p.u16(offset)"
+        )
         self.fail(node, "this has no elements by index", hint)
 
     # -- arithmetic
@@ -246,7 +268,10 @@ class Expressions:
     def ex_BinOp(self, node: ast.BinOp) -> Value:
         op = OPERATORS.get(type(node.op))
         if op is None:
-            known = {ast.Div: "use // for whole division", ast.Pow: "multiply, shift (1 << n), or compute it in configure()"}
+            known = {
+                ast.Div: "use // for whole division",
+                ast.Pow: "multiply, shift (1 << n), or compute it in configure()",
+            }
             hint = known.get(type(node.op), "use + - * // % & | ^ << >>")
             self.fail(node, "this operator is not part of the packet language", hint)
         a, b = self.expr(node.left), self.expr(node.right)
@@ -262,12 +287,16 @@ class Expressions:
             return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.shift_count(b, type_, node)))
         type_ = self.common(a, b, node, node.left, node.right)
         if type_ is BOOL:
-            self.fail(node, "there is no arithmetic on truth values", f"write {LOGICAL.get(op, 'u8(…) around one of them')}")
+            self.fail(
+                node, "there is no arithmetic on truth values", f"write {LOGICAL.get(op, 'u8(…) around one of them')}"
+            )
         return Num(values.binary(op, type_, self.fit(a, type_, node.left, ""), self.fit(b, type_, node.right, "")))
 
     def shift_count(self, value: Value, type_: Type, node: ast.BinOp) -> ops.Expr:
         if isinstance(value, Num) and value.type.bits > type_.bits:
-            self.fail(node.right, f"the shift count is {value.type}, wider than the {type_} it shifts", f"write {type_}(…)")
+            self.fail(
+                node.right, f"the shift count is {value.type}, wider than the {type_} it shifts", f"write {type_}(…)"
+            )
         return self.fit(value, type_, node.right, "a shift count")
 
     def common(self, a: Value, b: Value, node: ast.AST, left: ast.AST, right: ast.AST) -> Type:
@@ -291,7 +320,13 @@ class Expressions:
             return Num(values.negate(self.condition(node.operand)))
         value = self.expr(node.operand)
         if isinstance(value, Lit):
-            return Lit(-value.value if isinstance(node.op, ast.USub) else ~value.value if isinstance(node.op, ast.Invert) else value.value)
+            return Lit(
+                -value.value
+                if isinstance(node.op, ast.USub)
+                else ~value.value
+                if isinstance(node.op, ast.Invert)
+                else value.value
+            )
         if not isinstance(value, Num) or not value.type.is_int:
             hint = "write `not`" if isinstance(value, Num) and value.type is BOOL else ""
             self.fail(node.operand, f"an integer is wanted here, and this is {describe(value)}", hint)
@@ -342,7 +377,9 @@ class Expressions:
             test = ops.FALSE
             for item in b.object:
                 type_ = self.common(a, Lit(int(item)), left, left, right)
-                test = values.logic("or", test, values.compare("eq", self.fit(a, type_, left, ""), literal(int(item), type_)))
+                test = values.logic(
+                    "or", test, values.compare("eq", self.fit(a, type_, left, ""), literal(int(item), type_))
+                )
         else:
             self.fail(right, f"`in` looks into a Table or a tuple made in configure(), and this is {describe(b)}")
         return test if isinstance(op, ast.In) else values.negate(test)
@@ -354,7 +391,11 @@ class Expressions:
             with self.out.block() as effects:
                 value = self.condition(part)
             if effects and result is not None and not isinstance(result, ops.Const):
-                self.fail(part, "this part acts, and would act even where it is not asked", "do it in a statement of its own before")
+                self.fail(
+                    part,
+                    "this part acts, and would act even where it is not asked",
+                    "do it in a statement of its own before",
+                )
             self.out.blocks[-1].extend(effects)
             result = value if result is None else values.logic(op, result, value)
             if isinstance(result, ops.Const) and bool(result.value) == (op == "or"):
@@ -411,9 +452,19 @@ class Expressions:
             new = self.number(value, type_)
         else:
             given = self.expr(value)
-            small = cast(type_, self.fit(given, BOOL if field.bits == 1 else by_width(max(8, field.bits)), value, f"`{field.name}` has {field.bits} bits"))
+            small = cast(
+                type_,
+                self.fit(
+                    given,
+                    BOOL if field.bits == 1 else by_width(max(8, field.bits)),
+                    value,
+                    f"`{field.name}` has {field.bits} bits",
+                ),
+            )
             mask = (1 << field.bits) - 1
-            placed = values.binary("shl", type_, values.binary("and", type_, small, literal(mask, type_)), literal(shift, type_))
+            placed = values.binary(
+                "shl", type_, values.binary("and", type_, small, literal(mask, type_)), literal(shift, type_)
+            )
             old = ops.PLoad(type_, view.packet.expr, view.mark, at, span=span)
             new = values.binary("or", type_, values.binary("and", type_, old, literal(~(mask << shift), type_)), placed)
         self.out.add(ops.PStore(view.packet.expr, view.mark, at, new, span=span))
@@ -426,7 +477,11 @@ class Expressions:
             offset, type_, order = ANNOTATIONS[name]
             self.out.add(ops.AnnoSet(packet.expr, offset, self.number(value, type_), order, span=self.span(target)))
         else:
-            self.fail(target, f"`{name}` of a packet cannot be assigned", "marks are set with p.set_network(offset) and its like")
+            self.fail(
+                target,
+                f"`{name}` of a packet cannot be assigned",
+                "marks are set with p.set_network(offset) and its like",
+            )
 
 
 SELF_METHODS = (

@@ -57,14 +57,18 @@ class FunctionTranslator(Calls):
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs:
             self.fail(node, "packet code has plain parameters only", "name each parameter")
         if node.args.defaults:
-            self.fail(node.args.defaults[0], "parameters have no defaults in packet code", "give every argument in the call")
+            self.fail(
+                node.args.defaults[0], "parameters have no defaults in packet code", "give every argument in the call"
+            )
         fixed = SIGNATURES.get(self.name) if self.bound else None
         if fixed is not None:
             types, self.ret = list(fixed[0]), fixed[1]
             if len(types) != len(names):
                 want = ", ".join(["self", *("port" if t is U32 else "p" for t in types)])
                 have = f"{len(names)} instead of {len(types)} beside self"
-                self.fail(node, f"{self.name} has the wrong number of parameters: {have}", f"write def {self.name}({want})")
+                self.fail(
+                    node, f"{self.name} has the wrong number of parameters: {have}", f"write def {self.name}({want})"
+                )
         else:
             types = [self.annotated(a) for a in node.args.args[len(node.args.args) - len(names) :]]
             self.ret = self.type_named(node.returns) if node.returns is not None else VOID
@@ -96,7 +100,11 @@ class FunctionTranslator(Calls):
 
     def body(self, nodes: list[ast.stmt]) -> None:
         for node in nodes:
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
                 continue  # a docstring
             handler = getattr(self, "do_" + type(node).__name__, None)
             if handler is None:
@@ -111,7 +119,11 @@ class FunctionTranslator(Calls):
         if isinstance(value, Num) and isinstance(value.expr, (ops.Call, ops.Host)):
             self.out.add(ops.Eval(value.expr, span=self.source.span(node)))
         elif isinstance(value, Pkt):
-            self.fail(node, "this packet is made and dropped on the floor", "give it a name, then push, return, store or kill it")
+            self.fail(
+                node,
+                "this packet is made and dropped on the floor",
+                "give it a name, then push, return, store or kill it",
+            )
         elif isinstance(value, Method):
             self.fail(node, f"`{value.name}` is not called here", f"write {ast.unparse(node)}(…)")
 
@@ -133,7 +145,9 @@ class FunctionTranslator(Calls):
         if isinstance(node.target, ast.Subscript):  # the index is computed once
             index = self.number(node.target.slice, U32)
             self.env[".index"] = Num(self.out.keep(index, self.source.span(node)))
-            read = ast.copy_location(ast.Subscript(node.target.value, ast.copy_location(ast.Name(".index"), node)), node)
+            read = ast.copy_location(
+                ast.Subscript(node.target.value, ast.copy_location(ast.Name(".index"), node)), node
+            )
             target: ast.expr = read
         else:
             target = node.target
@@ -150,7 +164,9 @@ class FunctionTranslator(Calls):
         elif isinstance(target, ast.Subscript):
             owner = self.expr(target.value)
             if not isinstance(owner, StateRef) or owner.state.kind != "array":
-                self.fail(target, "only an Array of the element's state is assigned by index", self.hint_subscript(owner))
+                self.fail(
+                    target, "only an Array of the element's state is assigned by index", self.hint_subscript(owner)
+                )
             stored = self.number(value, owner.state.type)
             index = self.number(target.slice, U32)
             self.out.add(ops.Store(owner.state.name, index, stored, span=self.source.span(node)))
@@ -172,8 +188,14 @@ class FunctionTranslator(Calls):
             kept = [self.keep_value(self.expr(v)) for v in value.elts]
         else:
             known = self.expr(value)
-            if not isinstance(known, Thing) or not isinstance(known.object, (tuple, list)) or len(known.object) != len(target.elts):
-                self.fail(node, "both sides need the same number of values", "loop over it, or give each name one value")
+            if (
+                not isinstance(known, Thing)
+                or not isinstance(known.object, (tuple, list))
+                or len(known.object) != len(target.elts)
+            ):
+                self.fail(
+                    node, "both sides need the same number of values", "loop over it, or give each name one value"
+                )
             kept = [self.constant(x, value) for x in known.object]
         for part, item in zip(target.elts, kept, strict=True):
             if not isinstance(part, ast.Name):
@@ -187,7 +209,11 @@ class FunctionTranslator(Calls):
         name = target.id
         if isinstance(value, Pkt):
             if value.name != name:
-                self.fail(node, f"`{value.name}` would have two names", "a packet has one owner: keep using its name, or clone() it")
+                self.fail(
+                    node,
+                    f"`{value.name}` would have two names",
+                    "a packet has one owner: keep using its name, or clone() it",
+                )
             self.types[name] = PACKET
             self.env[name] = value
             return
@@ -230,11 +256,19 @@ class FunctionTranslator(Calls):
     def not_scalar(self, name: str, state: State | None) -> tuple[str, str]:
         if state is not None:
             change = {"array": f"self.{name}[index] = value", "table": f"self.{name}.set(key, value)"}
-            return f"the {state.kind} `{name}` is not assigned as a whole", "write " + change.get(state.kind, f"self.{name}.…")
+            return f"the {state.kind} `{name}` is not assigned as a whole", "write " + change.get(
+                state.kind, f"self.{name}.…"
+            )
         if name in type(self.unit.element).arguments:
-            return f"`{name}` is an argument, a constant here", "declare it with live=u32 (or another type) to change it"
+            return (
+                f"`{name}` is an argument, a constant here",
+                "declare it with live=u32 (or another type) to change it",
+            )
         near = suggest(name, self.unit.state_by_name)
-        return f"{type(self.unit.element).__name__} has no state `{name}`{near}", f"declare it in the class: {name}: u64"
+        return (
+            f"{type(self.unit.element).__name__} has no state `{name}`{near}",
+            f"declare it in the class: {name}: u64",
+        )
 
     # -- control
 
@@ -273,38 +307,64 @@ class FunctionTranslator(Calls):
         self.out.add(ops.For(inner, count, limit, tuple(body), span=self.source.span(node)))
 
     def loop_bounds(self, node: ast.expr) -> tuple[ops.Expr, ops.Expr, int] | None:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in ("range", "bounded"):
+        if (
+            not isinstance(node, ast.Call)
+            or not isinstance(node.func, ast.Name)
+            or node.func.id not in ("range", "bounded")
+        ):
             return None
         if node.func.id == "bounded":
             if len(node.args) != 2:
                 self.fail(node, "bounded takes a count and its largest value", "write bounded(count, 64)")
             limit = self.known_int(node.args[1], "the largest count")
             if not 0 <= limit <= ROUNDS:
-                self.fail(node.args[1], f"{limit} rounds are not from 0 to {ROUNDS}", "split the work over several packets or tasks")
+                self.fail(
+                    node.args[1],
+                    f"{limit} rounds are not from 0 to {ROUNDS}",
+                    "split the work over several packets or tasks",
+                )
             return ops.u32(0), self.out.keep(self.number(node.args[0], U32)), limit
         if len(node.args) == 3:
             self.fail(node, "a loop counts by one", "multiply inside: `for i in range(n):` and then i * step")
         ends = [self.expr(a) for a in node.args]
         if not 1 <= len(ends) <= 2 or not all(isinstance(e, Lit) for e in ends):
-            self.fail(node, "the bounds of this loop are not known here", "write `for i in bounded(count, limit):` with the largest count there can be")
+            self.fail(
+                node,
+                "the bounds of this loop are not known here",
+                "write `for i in bounded(count, limit):` with the largest count there can be",
+            )
         numbers = [e.value for e in ends if isinstance(e, Lit)]
         first, last = (0, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
         count = max(0, last - first)
         if first < 0:
-            self.fail(node.args[0], "a loop counts up from 0 or more: its variable is u32", "subtract inside the loop: i64(i) - 3")
+            self.fail(
+                node.args[0],
+                "a loop counts up from 0 or more: its variable is u32",
+                "subtract inside the loop: i64(i) - 3",
+            )
         if count > ROUNDS:
-            self.fail(node, f"{count} rounds are too many; at most {ROUNDS}", "split the work over several packets or tasks")
+            self.fail(
+                node, f"{count} rounds are too many; at most {ROUNDS}", "split the work over several packets or tasks"
+            )
         return ops.u32(first), ops.u32(count), count
 
     def unroll(self, node: ast.For) -> None:
         items = self.expr(node.iter)
         if not isinstance(items, Thing) or not isinstance(items.object, (tuple, list, range)):
-            self.fail(node.iter, f"this is {describe(items)}, which cannot be looped over", "loop over range(n), bounded(n, limit), or a tuple made in configure()")
+            self.fail(
+                node.iter,
+                f"this is {describe(items)}, which cannot be looped over",
+                "loop over range(n), bounded(n, limit), or a tuple made in configure()",
+            )
         for item in items.object:
             # One round of a For gives `continue` its meaning; `break` would need to skip the rounds behind it.
             for inner in ast.walk(ast.Module(node.body, [])):
                 if isinstance(inner, ast.Break):
-                    self.fail(inner, "`break` cannot leave a loop over configuration values", "return from a method, or set a flag")
+                    self.fail(
+                        inner,
+                        "`break` cannot leave a loop over configuration values",
+                        "return from a method, or set a flag",
+                    )
             with self.out.block() as body:
                 self.bind(node.target, self.constant(item, node.iter))
                 self.body(node.body)
@@ -344,7 +404,9 @@ class FunctionTranslator(Calls):
             value, reason = self.port_and_reason(value)
         if value is None:
             if self.ret not in (VOID, PACKET) and self.name != "process":
-                self.fail(node, f"{self.name} gives back a {self.ret}", f"write a value behind `return`, of type {self.ret}")
+                self.fail(
+                    node, f"{self.name} gives back a {self.ret}", f"write a value behind `return`, of type {self.ret}"
+                )
             self.out.add(ops.Return(span=span))
         elif self.ret is PACKET:
             packet = self.expr(value)
@@ -356,12 +418,20 @@ class FunctionTranslator(Calls):
         else:
             found = self.expr(value)
             if self.name == "process" and isinstance(found, Pkt):
-                self.fail(node, "process gives back the output port, not the packet", "write `return 0` to let it leave by output 0")
-            self.out.add(ops.Return(self.fit(found, self.ret, node, f"{self.name} gives back a {self.ret}"), reason, span=span))
+                self.fail(
+                    node,
+                    "process gives back the output port, not the packet",
+                    "write `return 0` to let it leave by output 0",
+                )
+            self.out.add(
+                ops.Return(self.fit(found, self.ret, node, f"{self.name} gives back a {self.ret}"), reason, span=span)
+            )
 
     def port_and_reason(self, node: ast.Tuple) -> tuple[ast.expr, int]:
         if self.name != "process" or len(node.elts) != 2:
-            what = "process gives back a port, or a pair" if self.name == "process" else "only process gives back a pair"
+            what = (
+                "process gives back a port, or a pair" if self.name == "process" else "only process gives back a pair"
+            )
             self.fail(node, f"{what}: the port and the reason for a drop there", "write return 1, 'expired'")
         return node.elts[0], self.unit.builder.reason(self.text(node.elts[1]))
 

@@ -66,7 +66,9 @@ BUILTINS = {
 
 def refusal(node: ast.AST, table: dict[type[ast.AST], tuple[str, str]]) -> tuple[str, str]:
     """Message and hint for syntax that the packet language does not have."""
-    called, hint = table.get(type(node), (f"`{type(node).__name__}`", "see docs/language.md for what packet code can do"))
+    called, hint = table.get(
+        type(node), (f"`{type(node).__name__}`", "see docs/language.md for what packet code can do")
+    )
     return f"{called} is not part of the packet language", hint
 
 
