@@ -167,22 +167,11 @@ def test_Do04_keeps_asking_after_a_minute(target: str) -> None:
 
 def test_Do05_broadcast_and_multicast_never_query(vectors: Any) -> None:
     multicast = bytes.fromhex("01005e000005")
-    for dst, ether in {
-        "255.255.255.255": ALL,
-        "10.0.0.255": ALL,
-        "224.0.0.5": multicast,
-        "239.128.0.5": multicast,
-    }.items():
-        text = QUERIER.format(dst=dst, config=OWN)
-        vectors(text, {"in0": [b"x"]}, {"out0": [sent(ether, b"x")], "out1": []}, reads={"q.queries": "0"}, drops={})
-    text = QUERIER.format(dst="0.0.0.0", config=OWN)
-    vectors(
-        text,
-        {"in0": [b"x", b"y"]},
-        {"out0": [], "out1": []},
-        reads={"q.drops": "2"},
-        drops={("q", "no destination"): 2},
-    )
+    ethers = {"255.255.255.255": ALL, "10.0.0.255": ALL, "224.0.0.5": multicast, "239.128.0.5": multicast}
+    text = QUERIER.replace("SetIPAddress({dst})", "GetIPAddress(0)").format(config=OWN)
+    give = {"in0": [ip("0.0.0.0"), *map(ip, ethers), ip("0.0.0.0")]}
+    want = {"out0": [sent(ether, ip(dst)) for dst, ether in ethers.items()], "out1": []}
+    vectors(text, give, want, reads={"q.queries": "0", "q.drops": "2"}, drops={("q", "no destination"): 2})
 
 
 def test_a_missing_destination_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
