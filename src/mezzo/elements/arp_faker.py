@@ -29,7 +29,7 @@ class ARPFaker(Element):
     reads = ("count",)
     example = """
         f :: ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> c :: Counter -> Discard;
-        Script(TYPE ACTIVE, wait 31s, stop);
+        Script(TYPE ACTIVE, wait 32s, stop);
     """
     example_reads = {"c.count": "4", "f.count": "4"}
     see = ("ARPResponder", "ARPQuerier")
