@@ -1,4 +1,4 @@
-"""The floors of the house: a room imports only from rooms below it (docs/house.md), wherever in a file the import stands."""
+"""The floors of the house: a room imports only from rooms below it (docs/house.md), also inside functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "mezzo"
 FLOORS = (
-    "base", "wire", "packet", "ir", "passes", "elements", "frontends", "graph", "targets", "pipeline", "ports", "runtime",
-    "stack", "vnet", "sim", "tools",
+    "base", "wire", "packet", "ir", "passes", "elements", "frontends", "graph",
+    "targets", "pipeline", "ports", "runtime", "stack", "vnet", "sim", "tools",
 )  # fmt: skip
 LISTS = {"ir/ops.py"}  # the one list of ops: a table, one row after another
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -52,7 +52,11 @@ def test_imports_go_down(room):
 
 def test_importing_the_package_loads_no_room():
     """`import mezzo` is quick: what it offers by name is loaded when it is asked for."""
-    loaded = [n for n in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    loaded = [
+        n
+        for n in ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8")).body
+        if isinstance(n, ast.Import | ast.ImportFrom)
+    ]
     assert not [n for n in loaded if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("mezzo.")]
 
 
@@ -62,5 +66,7 @@ def test_no_file_is_too_long_to_read():
 
 
 def test_every_file_opens_with_its_theory():
-    bare = [str(p.relative_to(SOURCE)) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
+    bare = [
+        str(p.relative_to(SOURCE)) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
+    ]
     assert not [b for b in bare if not b.endswith("__init__.py")], bare

@@ -44,7 +44,9 @@ def test_check_as_json(mezzo):
 @pytest.mark.slow
 def test_check_of_a_big_file_is_quick(mezzo, tmp_path):
     file = tmp_path / "big.click"
-    file.write_text("".join(f"Idle -> c{i} :: Counter -> q{i} :: Queue({i % 50 + 1}) -> Discard;\n" for i in range(250)))
+    file.write_text(
+        "".join(f"Idle -> c{i} :: Counter -> q{i} :: Queue({i % 50 + 1}) -> Discard;\n" for i in range(250))
+    )
     begun = time.process_time()
     assert mezzo("check", str(file)).status == 0
     assert time.process_time() - begun < 3

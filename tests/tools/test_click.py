@@ -60,11 +60,15 @@ def test_time_as_click_prints_it(click):
 
 
 def test_simtime_is_the_virtual_clock(click):
-    done = click("--simtime", "-e", "TimedSource(INTERVAL 100, LIMIT 50, STOP true) -> c :: Counter -> Discard;", "-h", "c.count")
+    done = click(
+        "--simtime", "-e", "TimedSource(INTERVAL 100, LIMIT 50, STOP true) -> c :: Counter -> Discard;", "-h", "c.count"
+    )
     assert done.out == "50"
 
 
-@pytest.mark.parametrize("words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",), ("-j", "4")])
+@pytest.mark.parametrize(
+    "words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",), ("-j", "4")]
+)
 def test_what_is_not_there_yet_is_refused(click, words):
     done = click("-e", FIVE, *words)
     assert (done.status, done.out) == (1, "")

@@ -13,7 +13,14 @@ from mezzo.tools._page import facts, first_line, port_words
 def test_a_page_has_its_parts(mezzo):
     page = mezzo("help", "Queue").out
     assert page.startswith("Queue([CAPACITY])\n\nStores packets")
-    for part in ("ARGUMENTS\n  CAPACITY", "PORTS\n  1 input, push", "HANDLERS\n", "capacity (rw)", "EXAMPLE\n", "SEE ALSO\n"):
+    for part in (
+        "ARGUMENTS\n  CAPACITY",
+        "PORTS\n  1 input, push",
+        "HANDLERS\n",
+        "capacity (rw)",
+        "EXAMPLE\n",
+        "SEE ALSO\n",
+    ):
         assert part in page
 
 
@@ -59,7 +66,7 @@ def test_every_element_has_a_page_worth_reading(name):
 
 def test_elements_lists_and_searches(mezzo):
     assert "\nQueue " in mezzo("elements").out
-    assert set(x.split()[0] for x in mezzo("elements", "paint").out.splitlines()) >= {"Paint", "CheckPaint"}
+    assert {x.split()[0] for x in mezzo("elements", "paint").out.splitlines()} >= {"Paint", "CheckPaint"}
 
 
 def test_elements_as_json(mezzo):
@@ -101,5 +108,3 @@ def test_ir_says_which_argument_is_missing(mezzo):
 def test_ir_of_every_element(mezzo):
     for name in library.names():
         assert mezzo("ir", name, "--cost").status == 0, name
-
-

@@ -56,7 +56,10 @@ def test_every_subcommand_has_help(mezzo, name):
         (("check", "-e", "Idle -> Discard", "x.click"), "the configuration is given twice"),
         (("check", "a.click", "b.click"), "one configuration at a time"),
         (("run", "-e", "Idle -> Discard", "--target", "fpga"), "there is no target `fpga`"),
-        (("run", "-e", "Idle -> Discard", "--report", "/no/such/x.html"), "--report /no/such/x.html: No such file or directory"),
+        (
+            ("run", "-e", "Idle -> Discard", "--report", "/no/such/x.html"),
+            "--report /no/such/x.html: No such file or directory",
+        ),
         (("run", "-e", "Idle -> Discard", "--handlers", "x.count"), "there is no element `x`"),
         (("run", "-e", "Idle -> Discard", "--frames", "0"), "an arena of 0 frames"),
         (("run", "-e", "Idle -> Discard", "--frame-size", "1000"), "a frame of 1000 bytes"),
@@ -110,5 +113,7 @@ def test_the_name_click_starts_the_driver(tmp_path):
     link = tmp_path / "click"
     link.write_text(f"#!{sys.executable}\nimport sys; from mezzo.tools.main import main; sys.exit(main())\n")
     link.chmod(0o755)
-    done = subprocess.run([str(link), "--version"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    done = subprocess.run(
+        [str(link), "--version"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+    )
     assert done.stdout == f"click (mezzo) {__version__}\n"

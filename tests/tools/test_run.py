@@ -13,7 +13,8 @@ import pytest
 
 from mezzo.targets import target_names
 
-FULL = "s :: InfiniteSource(LIMIT 15) -> q :: SimpleQueue(10) -> u :: Unqueue -> p :: Paint(3) -> c :: CheckPaint(2) -> Discard;"
+FULL = """s :: InfiniteSource(LIMIT 15) -> q :: SimpleQueue(10)
+ -> u :: Unqueue -> p :: Paint(3) -> c :: CheckPaint(2) -> Discard;"""
 targets = pytest.mark.parametrize("target", target_names())
 
 
@@ -26,7 +27,17 @@ def test_handlers_are_printed_after_the_run(mezzo, target):
 
 
 def test_variables_come_from_the_command_line(mezzo):
-    done = mezzo("run", "-e", "InfiniteSource(LIMIT $n) -> c :: Counter -> Discard;", "n=7", "--handlers", "c.count", "-q", "--target", "python")
+    done = mezzo(
+        "run",
+        "-e",
+        "InfiniteSource(LIMIT $n) -> c :: Counter -> Discard;",
+        "n=7",
+        "--handlers",
+        "c.count",
+        "-q",
+        "--target",
+        "python",
+    )
     assert done.out == "7\n"
 
 
@@ -59,7 +70,13 @@ def test_errors_of_ports_show_the_graph_as_written_when_counting(mezzo):
 def test_a_trace_says_what_each_element_changed_and_where_it_ended(mezzo, target):
     done = mezzo("run", "-e", FULL, "--target", target, "--virtual", "--trace", "1", "--json")
     (path,) = json.loads(done.out)["trace"]
-    assert [(s["element"], s["changed"]) for s in path["steps"]] == [("s", []), ("q", []), ("u", []), ("p", ["PAINT 3"]), ("c", [])]
+    assert [(s["element"], s["changed"]) for s in path["steps"]] == [
+        ("s", []),
+        ("q", []),
+        ("u", []),
+        ("p", ["PAINT 3"]),
+        ("c", []),
+    ]
     assert path["end"] == "died in c: other color"
 
 
@@ -101,7 +118,17 @@ def test_a_trace_for_people(mezzo):
 
 
 def test_time_is_of_the_routers_clock(mezzo):
-    done = mezzo("run", "-e", "TimedSource(INTERVAL 1, LIMIT 100) -> c :: Counter -> Discard;", "--virtual", "--time", "10s", "--json", "--target", "python")
+    done = mezzo(
+        "run",
+        "-e",
+        "TimedSource(INTERVAL 1, LIMIT 100) -> c :: Counter -> Discard;",
+        "--virtual",
+        "--time",
+        "10s",
+        "--json",
+        "--target",
+        "python",
+    )
     found = json.loads(done.out)
     assert (found["ended"], found["seconds"]["clock"]) == ("time", 10.0)
 
@@ -133,7 +160,9 @@ def test_signals_end_a_run_cleanly(number):
         "run.watcher = watcher; sys.exit(main(sys.argv[1:]))"
     )
     child = subprocess.Popen(
-        [sys.executable, "-c", code, "run", "-e", text, "--json", "--handlers", "c.count", "--target", "python"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, "run", "-e", text, "--json", "--handlers", "c.count", "--target", "python"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "running\n"

@@ -36,12 +36,26 @@ class Result:
     drops: dict[tuple[str, str], int]
     waiting: dict[str, int]
     edges: dict[Connection, int] = field(default_factory=dict)
+    virtual: bool = False
 
     @classmethod
-    def of(cls, router: Router, ended: str, target: str, compile_s: float, cpu_s: float, wall_s: float, clock_s: float) -> Result:
+    def of(
+        cls, router: Router, ended: str, target: str, compile_s: float, cpu_s: float, wall_s: float, clock_s: float
+    ) -> Result:
         resolved = router.plan.resolved if not router.plan.edges else shown_ports(router)
         return cls(
-            ended, target, compile_s, cpu_s, wall_s, clock_s, router.graph, resolved, router.drops(), router.holders(), router.edge_counts()
+            ended,
+            target,
+            compile_s,
+            cpu_s,
+            wall_s,
+            clock_s,
+            router.graph,
+            resolved,
+            router.drops(),
+            router.holders(),
+            router.edge_counts(),
+            router.virtual,
         )
 
     @property
@@ -77,9 +91,9 @@ def shown_ports(router: Router) -> Resolved:
 
 def headline(r: Result) -> str:
     """One line: why it ended, how long it took."""
-    parts = [f"{ENDINGS[r.ended]} after {seconds(r.clock_s)}"]
-    if abs(r.clock_s - r.wall_s) > 0.01 + r.wall_s / 10:
-        parts[0] += f" of the router's clock, {seconds(r.wall_s)} real"
+    parts = [f"{ENDINGS[r.ended]} after {seconds(r.wall_s)}"]
+    if r.virtual:
+        parts[0] += f" ({seconds(r.clock_s)} of the virtual clock)"
     if r.packets:
         parts.append(f"{r.packets:,} packets in, {r.ns_per_packet:.1f} ns of CPU a packet (with counting)")
     parts.append(f"{sum(r.drops.values()):,} dropped" if r.drops else "no drops")
@@ -89,7 +103,9 @@ def headline(r: Result) -> str:
 
 
 def seconds(value: float) -> str:
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    if value == 0:
+        return "0 s"
+    return f"{value:.4g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
 def drop_table(r: Result) -> str:
@@ -105,16 +121,24 @@ def as_json(r: Result) -> dict[str, Any]:
     found: dict[str, Any] = {
         "ended": r.ended,
         "target": r.target,
-        "seconds": {"compile": round(r.compile_s, 6), "cpu": round(r.cpu_s, 6), "wall": round(r.wall_s, 6), "clock": round(r.clock_s, 9)},
+        "seconds": {
+            "compile": round(r.compile_s, 6),
+            "cpu": round(r.cpu_s, 6),
+            "wall": round(r.wall_s, 6),
+            "clock": round(r.clock_s, 9),
+        },
         "drops": [{"element": who, "reason": why, "packets": n} for (who, why), n in sorted(r.drops.items())],
         "waiting": r.waiting,
     }
     if r.edges:
         found["packets"] = r.packets
         found["ns_per_packet"] = None if r.ns_per_packet is None else round(r.ns_per_packet, 3)
-        found["elements"] = [dict(zip(("element", "class", "in", "out", "dropped"), row[:5], strict=True)) for row in r.rows()]
+        found["elements"] = [
+            dict(zip(("element", "class", "in", "out", "dropped"), row[:5], strict=True)) for row in r.rows()
+        ]
         found["connections"] = [
-            {"from": c.src, "output": c.src_port, "to": c.dst, "input": c.dst_port, "packets": n} for c, n in r.edges.items()
+            {"from": c.src, "output": c.src_port, "to": c.dst, "input": c.dst_port, "packets": n}
+            for c, n in r.edges.items()
         ]
     return found
 
@@ -146,6 +170,10 @@ def html_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     right = [bool(rows) and all(row[i].replace(",", "").isdigit() for row in rows) for i in range(len(head))]
 
     def line(cells: tuple[str, ...], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}{' class=n' if n else ''}>{escape(c)}</{tag}>" for c, n in zip(cells, right, strict=True)) + "</tr>"
+        return (
+            "<tr>"
+            + "".join(f"<{tag}{' class=n' if n else ''}>{escape(c)}</{tag}>" for c, n in zip(cells, right, strict=True))
+            + "</tr>"
+        )
 
     return "<table>" + line(head, "th") + "\n".join(line(row, "td") for row in rows) + "</table>"

@@ -11,7 +11,13 @@ from mezzo.wire.dissect import Dissection, Layer, dissect
 from mezzo.wire.show import show
 
 # The annotations that have one meaning wherever they are used: offset -> (name, bytes).
-_ANNOTATIONS = {0: ("DST_IP", 4), 16: ("PAINT", 1), 17: ("ICMP_PARAMPROB", 1), 18: ("FIX_IP_SRC", 1), 20: ("AGGREGATE", 4)}
+_ANNOTATIONS = {
+    0: ("DST_IP", 4),
+    16: ("PAINT", 1),
+    17: ("ICMP_PARAMPROB", 1),
+    18: ("FIX_IP_SRC", 1),
+    20: ("AGGREGATE", 4),
+}
 _MARKS = {"mac": "link header", "net": "network header", "trans": "transport header"}
 _TYPES = ("host", "broadcast", "multicast", "other host", "outgoing", "loopback", "fast route")
 
@@ -30,7 +36,14 @@ class Snapshot:
     @classmethod
     def of(cls, packet: Packet) -> Snapshot:
         marks = {name: packet.get(name) for name in _MARKS}
-        return cls(bytes(packet.data), packet.get("data"), marks, bytes(packet.anno), packet.timestamp, packet.get("packet_type"))
+        return cls(
+            bytes(packet.data),
+            packet.get("data"),
+            marks,
+            bytes(packet.anno),
+            packet.timestamp,
+            packet.get("packet_type"),
+        )
 
     @property
     def first(self) -> str:
@@ -94,7 +107,11 @@ def _headers(old: Snapshot, new: Snapshot) -> Iterator[str]:
         return
     before, after = old.fields(), new.fields()
     named = [f"{name} {before[name]} → {text}" for name, text in after.items() if before.get(name, text) != text]
-    added = [name for name in dict.fromkeys(f.split(".")[0] for f in after) if not any(b.startswith(name + ".") for b in before)]
+    added = [
+        name
+        for name in dict.fromkeys(f.split(".")[0] for f in after)
+        if not any(b.startswith(name + ".") for b in before)
+    ]
     yield from named
     if len(new.data) > len(old.data):
         yield from (f"+ {name} header" for name in added)

@@ -1,4 +1,8 @@
-"""Where a configuration comes from: a file, standard input (`-`), or an expression; with VAR=VALUE beside it."""
+"""Where a configuration comes from: a file, standard input (`-`), or an expression; with VAR=VALUE beside it.
+
+Element classes of one's own come from Python files (`--elements police.py`): every element class that such a file
+defines is known to the configuration by its name.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mezzo.base import Diagnostic, MezzoError
+from mezzo.base import Diagnostic, MezzoError, Span
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
@@ -27,12 +31,83 @@ class Source:
 
 def source_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments every subcommand has that reads a configuration."""
-    parser.add_argument("words", nargs="*", metavar="FILE|VAR=VALUE", help="the configuration, - for standard input; values of its $variables")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="FILE|VAR=VALUE",
+        help="the configuration, - for standard input; values of its $variables",
+    )
     parser.add_argument("-e", "--expression", metavar="EXPR", help="the configuration itself instead of a file")
-    parser.add_argument("-C", "--clickpath", metavar="PATH", default="", help="folders, with : between, where `require(library FILE)` looks first")
+    parser.add_argument(
+        "-C",
+        "--clickpath",
+        metavar="PATH",
+        default="",
+        help="folders, with : between, where `require(library FILE)` looks first",
+    )
+    elements_argument(parser)
+
+
+def elements_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--elements",
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="a Python file with element classes of your own; may be repeated",
+    )
+
+
+def load_elements(names: Sequence[str]) -> None:
+    """Makes the element classes of these Python files known."""
+    for name in names:
+        _load_module(Path(name))
+
+
+def _load_module(path: Path) -> None:
+    import importlib.util
+
+    from mezzo.elements import Element, library
+
+    spec = importlib.util.spec_from_file_location(f"mezzo_user_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise MezzoError(Diagnostic(f"--elements {path}: there is no such Python file", hint=_near_file(str(path))))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as trouble:
+        place = Span(str(path), trouble.lineno or 1, trouble.offset or 1, (trouble.text or "").rstrip("\n"))
+        raise MezzoError(Diagnostic(trouble.msg, place)) from None
+    except Exception as trouble:
+        raise MezzoError(
+            Diagnostic(f"{path} cannot be imported: {type(trouble).__name__}: {trouble}", _place(path, trouble))
+        ) from None
+    made = [
+        c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Element) and c.__module__ == spec.name
+    ]
+    if not made:
+        raise MezzoError(
+            Diagnostic(
+                f"{path} defines no element class",
+                hint="an element is a class that derives from mezzo.elements.Element",
+            )
+        )
+    for cls in made:
+        library.register(cls)
+
+
+def _place(path: Path, trouble: Exception) -> Span | None:
+    """The deepest line of that file that the exception passed."""
+    import linecache
+    import traceback
+
+    lines = [n for f, n in traceback.walk_tb(trouble.__traceback__) if f.f_code.co_filename == str(path)]
+    return Span(str(path), lines[-1], 1, linecache.getline(str(path), lines[-1]).rstrip("\n")) if lines else None
 
 
 def read_source(args: argparse.Namespace) -> Source:
+    load_elements(args.elements)
     return find_source(args.words, args.expression, args.clickpath)
 
 
@@ -43,9 +118,15 @@ def find_source(words: Sequence[str], expression: str | None, clickpath: str = "
     if expression is not None and files:
         raise MezzoError(Diagnostic("the configuration is given twice", hint=f"give either -e or the file {files[0]}"))
     if len(files) > 1:
-        raise MezzoError(Diagnostic(f"one configuration at a time: {', '.join(files)}", hint="run the command once for each file"))
+        raise MezzoError(
+            Diagnostic(f"one configuration at a time: {', '.join(files)}", hint="run the command once for each file")
+        )
     if expression is None and not files:
-        raise MezzoError(Diagnostic("no configuration is given", hint="name a file, or - for standard input, or write it with -e 'EXPR'"))
+        raise MezzoError(
+            Diagnostic(
+                "no configuration is given", hint="name a file, or - for standard input, or write it with -e 'EXPR'"
+            )
+        )
     path = search_path(clickpath)
     if expression is not None:
         return Source(expression, "expression", variables, path)

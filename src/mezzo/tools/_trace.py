@@ -182,7 +182,9 @@ def render(path: Path) -> str:
     """A path as text: a headline, a line per element, the end."""
     copy = f", a copy of packet {path.parent}" if path.parent is not None else ""
     lines = [f"packet {path.number}: {path.first.summary}{copy}"]
-    width = max([len(f"{s.element} :: {s.cls}") if s.cls not in s.element else len(s.element) for s in path.steps], default=0)
+    width = max(
+        [len(f"{s.element} :: {s.cls}") if s.cls not in s.element else len(s.element) for s in path.steps], default=0
+    )
     for step in path.steps:
         name = step.element if step.element.startswith(step.cls + "@") else f"{step.element} :: {step.cls}"
         port = f"[{step.port}] " if step.port else ""
@@ -192,4 +194,10 @@ def render(path: Path) -> str:
 
 def as_json(path: Path) -> dict[str, object]:
     steps = [{"element": s.element, "class": s.cls, "port": s.port, "changed": s.done} for s in path.steps]
-    return {"packet": path.number, "summary": path.first.summary, "copy_of": path.parent, "steps": steps, "end": path.end}
+    return {
+        "packet": path.number,
+        "summary": path.first.summary,
+        "copy_of": path.parent,
+        "steps": steps,
+        "end": path.end,
+    }

@@ -46,19 +46,31 @@ def main(args: argparse.Namespace) -> int:
 
 def find(folder: str | None, names: list[str]) -> list[Path]:
     """The benchmarks asked for, by name."""
-    here = Path(folder) if folder else next((p for p in (Path("bench"), Path(__file__).parents[3] / "bench") if p.is_dir()), None)
+    here = (
+        Path(folder)
+        if folder
+        else next((p for p in (Path("bench"), Path(__file__).parents[3] / "bench") if p.is_dir()), None)
+    )
     if here is None or not here.is_dir():
-        raise MezzoError(Diagnostic("there are no benchmarks here", hint="run it in mezzo's source tree, or name the folder with --folder"))
+        raise MezzoError(
+            Diagnostic(
+                "there are no benchmarks here", hint="run it in mezzo's source tree, or name the folder with --folder"
+            )
+        )
     files = {p.stem: p for p in sorted(here.glob("*.py")) if p.stem not in SHARED and not p.stem.startswith("_")}
     unknown = [n for n in names if n not in files]
     if unknown:
-        raise MezzoError(Diagnostic(f"there is no benchmark {', '.join(unknown)}", hint=f"there are {', '.join(files)}"))
+        raise MezzoError(
+            Diagnostic(f"there is no benchmark {', '.join(unknown)}", hint=f"there are {', '.join(files)}")
+        )
     return [files[n] for n in names or files]
 
 
 def measure(path: Path) -> tuple[list[dict[str, Any]], str]:
     """(results, what went wrong) of one benchmark, in an interpreter of its own."""
-    done = subprocess.run([sys.executable, str(path.resolve())], capture_output=True, text=True, cwd=path.parent, check=False)
+    done = subprocess.run(
+        [sys.executable, str(path.resolve())], capture_output=True, text=True, cwd=path.parent, check=False
+    )
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
         return results, (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -70,5 +82,7 @@ def shown(results: list[dict[str, Any]]) -> str:
     for r in results:
         goal, value = r.get("goal"), float(r["value"])
         verdict = "" if goal is None else "reached" if value <= goal else f"{value / goal:.2f} times the goal"
-        rows.append((r["name"], value, r["unit"], "" if goal is None else f"{goal:g}", verdict, r.get("per_calibration") or ""))
+        rows.append(
+            (r["name"], value, r["unit"], "" if goal is None else f"{goal:g}", verdict, r.get("per_calibration") or "")
+        )
     return table(("benchmark", "median", "unit", "goal", "", "times the loop"), rows)

@@ -42,12 +42,29 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    made = _Parser("click", description="Runs a router in the Click language.", add_help=False, usage="click [OPTION]... [ROUTERFILE] [VAR=VALUE]...")
+    made = _Parser(
+        "click",
+        description="Runs a router in the Click language.",
+        add_help=False,
+        usage="click [OPTION]... [ROUTERFILE] [VAR=VALUE]...",
+    )
     add = made.add_argument
-    add("words", nargs="*", metavar="ROUTERFILE|VAR=VALUE", help="the configuration (standard input without one); values of its $variables")
+    add(
+        "words",
+        nargs="*",
+        metavar="ROUTERFILE|VAR=VALUE",
+        help="the configuration (standard input without one); values of its $variables",
+    )
     add("-f", "--file", action="append", default=[], metavar="FILE", help="read the configuration from FILE")
     add("-e", "--expression", action="append", default=[], metavar="EXPR", help="use EXPR as configuration")
-    add("-h", "--handler", action="append", default=[], metavar="EL.H", help="read handler H of element EL after the run and print it")
+    add(
+        "-h",
+        "--handler",
+        action="append",
+        default=[],
+        metavar="EL.H",
+        help="read handler H of element EL after the run and print it",
+    )
     add("-x", "--exit-handler", metavar="EL.H", help="the exit status is what this handler reads")
     add("-o", "--output", metavar="FILE", help="write the flat configuration to FILE, - for standard output")
     add("-q", "--quit", action="store_true", help="build and initialize, do not run")
@@ -59,7 +76,13 @@ def parser() -> argparse.ArgumentParser:
     add("-j", "--threads", type=int, default=1, metavar="N", help="threads; only 1")
     add("--simtime", action="store_true", help="run under the virtual clock, which starts at 1000000000 s")
     add("-p", "--port", action="append", metavar="PORT", help="not there yet: control connections on a TCP port")
-    add("-u", "--unix-socket", action="append", metavar="FILE", help="not there yet: control connections on a Unix socket")
+    add(
+        "-u",
+        "--unix-socket",
+        action="append",
+        metavar="FILE",
+        help="not there yet: control connections on a Unix socket",
+    )
     add("--socket", action="append", metavar="FD", help="not there yet: a control connection by file descriptor")
     add("-R", "--allow-reconfigure", action="store_true", help="not there yet: the hotconfig handler")
     add("--help", action="help", help="print this and end")
@@ -79,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
 
     words, expression = sources(args)
     source = find_source([*words, *definitions(args.define)], expression, args.clickpath)
-    with Router.from_click(source.text, source.file, source.variables, source.library_path, virtual=args.simtime) as router:
+    with Router.from_click(
+        source.text, source.file, source.variables, source.library_path, virtual=args.simtime
+    ) as router:
         if not args.no_warnings:
             print_errors(router.plan.warnings)
         status = write_flat(router, args.output) if args.output else 0
@@ -91,7 +116,11 @@ def run(args: argparse.Namespace) -> int:
 
 def refuse(args: argparse.Namespace) -> None:
     """Says what this driver does not do, all at once."""
-    troubles = [Diagnostic(f"{name} needs {what}, which mezzo does not have yet") for key, name, what in REFUSED if getattr(args, key)]
+    troubles = [
+        Diagnostic(f"{name} needs {what}, which mezzo does not have yet")
+        for key, name, what in REFUSED
+        if getattr(args, key)
+    ]
     if args.threads != 1:
         troubles.append(Diagnostic(f"-j {args.threads}: mezzo runs one thread so far", hint="leave -j out, or give 1"))
     if troubles:
@@ -168,7 +197,8 @@ def expand(router: Router, path: str) -> list[str]:
         names = [n for n in router.elements if fnmatch.fnmatchcase(n, owner)]
     else:
         names = [n for n, e in router.elements.items() if owner in {c.__name__ for c in type(e).__mro__}]
-    readable = [n for n in names if (h := router.handlers.table(router.elements[n]).get(handler)) is not None and h.read]
+    tables = {n: router.handlers.table(router.elements[n]) for n in names}
+    readable = [n for n in names if handler in tables[n] and tables[n][handler].read]
     return [f"{n}.{handler}" for n in readable] or [path]
 
 

@@ -59,7 +59,14 @@ def line(f: Finding) -> str:
 
 
 def check_python() -> Iterator[Finding]:
-    yield Finding("python", sys.version_info >= (3, 11), platform.python_version(), "everything", "install Python 3.11 or newer", True)
+    yield Finding(
+        "python",
+        sys.version_info >= (3, 11),
+        platform.python_version(),
+        "everything",
+        "install Python 3.11 or newer",
+        True,
+    )
 
 
 def check_packages() -> Iterator[Finding]:
@@ -77,7 +84,9 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_cpu() -> Iterator[Finding]:
-    model = next((x.split(":", 1)[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine())
+    model = next(
+        (x.split(":", 1)[1].strip() for x in _lines("/proc/cpuinfo") if x.startswith("model name")), platform.machine()
+    )
     yield Finding("cpu", True, f"{model}, {len(os.sched_getaffinity(0))} usable", "everything")
 
 
@@ -86,14 +95,21 @@ def check_llvm() -> Iterator[Finding]:
         return
     import llvmlite.binding as llvm
 
-    yield Finding("llvm", True, f"{'.'.join(map(str, llvm.llvm_version_info))} for {llvm.get_host_cpu_name()}", "the native target")
+    yield Finding(
+        "llvm",
+        True,
+        f"{'.'.join(map(str, llvm.llvm_version_info))} for {llvm.get_host_cpu_name()}",
+        "the native target",
+    )
     llvm.initialize_all_targets()
     try:
         llvm.Target.from_triple("bpfel")
         bpf = True
     except RuntimeError:
         bpf = False
-    yield Finding("llvm bpf", bpf, "LLVM's BPF back end" if bpf else "", "XDP programs", "use the llvmlite wheel from PyPI")
+    yield Finding(
+        "llvm bpf", bpf, "LLVM's BPF back end" if bpf else "", "XDP programs", "use the llvmlite wheel from PyPI"
+    )
 
 
 def check_memory() -> Iterator[Finding]:
@@ -102,7 +118,9 @@ def check_memory() -> Iterator[Finding]:
         made = True
     except (OSError, AttributeError):
         made = False
-    yield Finding("memfd", made, "shared memory for packets" if made else "", "packets", "use Linux 3.17 or newer", True)
+    yield Finding(
+        "memfd", made, "shared memory for packets" if made else "", "packets", "use Linux 3.17 or newer", True
+    )
     huge = next((int(x.split()[1]) for x in _lines("/proc/meminfo") if x.startswith("HugePages_Total")), 0)
     fix = "sysctl vm.nr_hugepages=64 (as root)"
     yield Finding("huge pages", huge > 0, f"{huge} reserved" if huge else "", "fewer TLB misses", fix)
@@ -112,7 +130,9 @@ def check_cache() -> Iterator[Finding]:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mezzo"
     there = folder if folder.exists() else next(p for p in folder.parents if p.exists())
     usable = os.access(there, os.W_OK)
-    yield Finding("code cache", usable, str(folder), "quick starts", "set XDG_CACHE_HOME to a folder that you may write")
+    yield Finding(
+        "code cache", usable, str(folder), "quick starts", "set XDG_CACHE_HOME to a folder that you may write"
+    )
 
 
 def check_kernel() -> Iterator[Finding]:
@@ -122,9 +142,17 @@ def check_kernel() -> Iterator[Finding]:
     fix = "run it as root, or set sysctl kernel.unprivileged_userns_clone=1"
     yield Finding("network namespaces", spaces, "can be made" if spaces else "", "tests with hosts of their own", fix)
     bpf = can_bpf()
-    yield Finding("bpf system call", bpf, "XDP programs can be loaded" if bpf else "", "the kernel target", "run it as root, on Linux 5.10 or newer")
+    yield Finding(
+        "bpf system call",
+        bpf,
+        "XDP programs can be loaded" if bpf else "",
+        "the kernel target",
+        "run it as root, on Linux 5.10 or newer",
+    )
     netmap = Path("/dev/netmap").exists()
-    yield Finding("netmap", netmap, "/dev/netmap" if netmap else "", "netmap ports", "build and load the netmap kernel module")
+    yield Finding(
+        "netmap", netmap, "/dev/netmap" if netmap else "", "netmap ports", "build and load the netmap kernel module"
+    )
     tap = os.access("/dev/net/tun", os.R_OK | os.W_OK)
     yield Finding("tap", tap, "/dev/net/tun" if tap else "", "tap ports", "modprobe tun (as root)")
 

@@ -13,7 +13,9 @@ from mezzo.tools._page import facts, first_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("word", nargs="?", default="", metavar="WORD", help="only elements that have it in name or first line")
+    parser.add_argument(
+        "word", nargs="?", default="", metavar="WORD", help="only elements that have it in name or first line"
+    )
     parser.add_argument("--json", action="store_true", help="everything that pages know, as JSON")
 
 
@@ -25,7 +27,12 @@ def main(args: argparse.Namespace) -> int:
     found = [c for c in classes if word in c.__name__.lower() or word in first_line(c).lower()]
     if not found:
         near = library.near(args.word)
-        raise MezzoError(Diagnostic(f"no element has `{args.word}` in its name or first line", hint=f"did you mean {', '.join(near)}?" if near else ""))
+        raise MezzoError(
+            Diagnostic(
+                f"no element has `{args.word}` in its name or first line",
+                hint=f"did you mean {', '.join(near)}?" if near else "",
+            )
+        )
     if args.json:
         print(json.dumps([facts(c) for c in found], indent=2))
         return 0

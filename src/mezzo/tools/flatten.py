@@ -39,7 +39,9 @@ def flatten(source: Source, args: argparse.Namespace) -> str:
     from mezzo.frontends.click import parse_click, unparse
     from mezzo.pipeline.compile import is_class
 
-    flat = parse_click(source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files())
+    flat = parse_click(
+        source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files()
+    )
     if args.classes:
         return "".join(f"{name}\n" for name in sorted({e.cls for e in flat.elements}))
     if args.names:

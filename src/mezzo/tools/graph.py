@@ -39,7 +39,11 @@ def form_of(name: str | None) -> str:
         return "dot"
     ending = Path(str(name)).suffix.lstrip(".").lower()
     if ending not in FORMS:
-        raise MezzoError(Diagnostic(f"what form is {name}?", hint=f"end the name in {', '.join('.' + f for f in FORMS)}, or say --format"))
+        raise MezzoError(
+            Diagnostic(
+                f"what form is {name}?", hint=f"end the name in {', '.join('.' + f for f in FORMS)}, or say --format"
+            )
+        )
     return ending
 
 
@@ -49,7 +53,9 @@ def draw(source: Source, form: str) -> str:
     from mezzo.graph import assemble, draw_dot, draw_html, draw_svg
     from mezzo.pipeline.compile import check_graph, is_class
 
-    flat = parse_click(source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files())
+    flat = parse_click(
+        source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files()
+    )
     resolved = check_graph(assemble(flat))
     if form == "html":
         return draw_html(resolved, title=source.file)

@@ -12,20 +12,27 @@ from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._page import as_markdown, as_text, first_line
+from mezzo.tools._source import elements_argument, load_elements
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="an element class, or a subcommand")
     parser.add_argument("--markdown", action="store_true", help="the page as Markdown")
-    parser.add_argument("--write", metavar="FOLDER", help="write the pages of all elements as Markdown, and their index")
+    elements_argument(parser)
+    parser.add_argument(
+        "--write", metavar="FOLDER", help="write the pages of all elements as Markdown, and their index"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
+    load_elements(args.elements)
     if args.write:
         write_pages(Path(args.write))
         return 0
     if not args.names:
-        raise MezzoError(Diagnostic("help on what?", hint="name an element or a subcommand; `mezzo elements` lists the elements"))
+        raise MezzoError(
+            Diagnostic("help on what?", hint="name an element or a subcommand; `mezzo elements` lists the elements")
+        )
     print("\n\n".join(page(name, args.markdown) for name in args.names))
     return 0
 
@@ -36,8 +43,8 @@ def pages() -> dict[str, str]:
 
     classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
     rows = "\n".join(f"| [{c.__name__}]({c.__name__}.md) | {first_line(c)} |" for c in classes)
-    index = f"# Elements\n\nMade by `make docs` from the element classes.\n\n| element | what it does |\n| --- | --- |\n{rows}\n"
-    return {"README.md": index} | {f"{c.__name__}.md": as_markdown(c) for c in classes}
+    head = "# Elements\n\nMade by `make docs` from the element classes.\n\n| element | what it does |\n| --- | --- |"
+    return {"README.md": f"{head}\n{rows}\n"} | {f"{c.__name__}.md": as_markdown(c) for c in classes}
 
 
 def write_pages(folder: Path) -> None:

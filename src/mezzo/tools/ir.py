@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._source import find_source
+from mezzo.tools._source import elements_argument, find_source, load_elements
 from mezzo.tools._terminal import table
 
 if TYPE_CHECKING:
@@ -28,9 +28,15 @@ _CALL = re.compile(r"(\w+)\s*(?:\((.*)\))?\s*", re.S)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="NAME|FILE", help="a class, a class with its configuration, or a file (with VAR=VALUE)")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME|FILE",
+        help="a class, a class with its configuration, or a file (with VAR=VALUE)",
+    )
     parser.add_argument("-e", "--expression", metavar="EXPR", help="a configuration instead of a file")
     parser.add_argument("--element", metavar="NAME", help="only this element of the configuration")
+    elements_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--cost", action="store_true", help="worst-case cost and certificate")
     form.add_argument("--python", action="store_true", help="the python target's source")
@@ -38,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    load_elements(args.elements)
     named = maybe_class(args.words)
     plan = plan_of(args) if named is None or args.llvm else None
     if args.llvm:
@@ -63,7 +70,12 @@ def maybe_class(words: list[str]) -> tuple[type[Element], str | None] | None:
     cls = library.maybe_find(match[1])
     if cls is None:
         near = library.near(match[1])
-        raise MezzoError(Diagnostic(f"`{words[0]}` is neither a file nor an element class", hint=f"did you mean {' or '.join(near)}?" if near else ""))
+        raise MezzoError(
+            Diagnostic(
+                f"`{words[0]}` is neither a file nor an element class",
+                hint=f"did you mean {' or '.join(near)}?" if near else "",
+            )
+        )
     return cls, match[2]
 
 
@@ -83,8 +95,14 @@ def class_unit(cls: type[Element], config: str | None) -> Unit:
         return make(element)
     found = example_unit(cls) if config is None else None
     if found is None:
-        hint = f"give its configuration: mezzo ir '{cls.__name__}(…)'" if config is None else f"`mezzo help {cls.__name__}` lists its arguments"
-        raise MezzoError(*(f"{cls.__name__}: {t}" for t in troubles[:-1]), Diagnostic(f"{cls.__name__}: {troubles[-1]}", hint=hint))
+        hint = (
+            f"give its configuration: mezzo ir '{cls.__name__}(…)'"
+            if config is None
+            else f"`mezzo help {cls.__name__}` lists its arguments"
+        )
+        raise MezzoError(
+            *(f"{cls.__name__}: {t}" for t in troubles[:-1]), Diagnostic(f"{cls.__name__}: {troubles[-1]}", hint=hint)
+        )
     return found
 
 
@@ -138,7 +156,9 @@ def costs(units: list[tuple[str, Unit]]) -> str:
     for names, unit in units:
         verdict = certificate(unit) or "certified"
         for number, (function, c) in enumerate(cost(unit).items()):
-            rows.append((names if not number else "", function, c.ops, c.memory, c.python, verdict if not number else ""))
+            rows.append(
+                (names if not number else "", function, c.ops, c.memory, c.python, verdict if not number else "")
+            )
     return table(("element", "function", "operations", "memory", "Python", "certificate"), rows)
 
 

@@ -2,8 +2,8 @@
 
 Exit status: 0 fine, 1 the user's error (printed to stderr with its place), 2 wrong usage of the command line.
 
-A subcommand is a file of this folder whose name has no underscore in front: its docstring is its help, `arguments(parser)`
-declares what it takes, `main(args)` does it and gives the exit status.  Only the one that is asked for is imported, and
+A subcommand is a file of this folder whose name has no underscore in front: its docstring is its help,
+`arguments(parser)` declares what it takes, `main(args)` does it and gives the exit status.  Only the one that is asked for is imported, and
 each imports what it needs: `mezzo --version` must not wait for a compiler.
 """
 
@@ -56,7 +56,10 @@ def _dispatch(words: list[str]) -> int:
 def parser_of(name: str, doc: str) -> argparse.ArgumentParser:
     """A parser whose help is the docstring as it is written."""
     return argparse.ArgumentParser(
-        f"mezzo {name}", description=doc.strip(), formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        f"mezzo {name}",
+        description=doc.strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
 
 

@@ -38,12 +38,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--time", type=positive_seconds, metavar="T", help="stop after T seconds of the router's clock")
     how.add_argument("--seed", type=natural, default=1, metavar="N", help="where its random numbers begin (1)")
     how.add_argument("--frames", type=natural, default=32768, metavar="N", help="packets there is room for (32768)")
-    how.add_argument("--frame-size", type=natural, default=2048, metavar="BYTES", help="a power of two from 2048 (2048)")
+    how.add_argument(
+        "--frame-size", type=natural, default=2048, metavar="BYTES", help="a power of two from 2048 (2048)"
+    )
     what = parser.add_argument_group("what it tells")
-    what.add_argument("--handlers", action="append", default=[], metavar="EL.H", help="print this read handler after the run; may be repeated")
+    what.add_argument(
+        "--handlers",
+        action="append",
+        default=[],
+        metavar="EL.H",
+        help="print this read handler after the run; may be repeated",
+    )
     what.add_argument("--trace", type=natural, default=0, metavar="N", help="the way of the first N packets")
     what.add_argument("--stats", action="store_true", help="packets in, out and dropped of every element")
-    what.add_argument("--report", metavar="FILE.html", help="write a page with the picture of the graph and its counters")
+    what.add_argument(
+        "--report", metavar="FILE.html", help="write a page with the picture of the graph and its counters"
+    )
     what.add_argument("--json", action="store_true", help="everything as JSON on standard output")
     what.add_argument("-q", "--quiet", action="store_true", help="no summary")
 
@@ -138,7 +148,15 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     progress.clear()
     if tracer:
         tracer.finish()
-    return Result.of(router, "interrupted" if interrupted() else ended, args.target, compile_s, cpu_s, wall_s, (router.now_ns - clock) / 1e9)
+    return Result.of(
+        router,
+        "interrupted" if interrupted() else ended,
+        args.target,
+        compile_s,
+        cpu_s,
+        wall_s,
+        (router.now_ns - clock) / 1e9,
+    )
 
 
 @contextmanager
@@ -173,7 +191,10 @@ def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool])
             shown = now
             clock = (router.now_ns - start_ns) / 1e9
             dropped = sum(router.drops().values())
-            progress.show(f"running {now - began:.0f} s, clock {clock:.1f} s, {router.arena.held} packets held, {dropped:,} dropped; ^C stops")
+            held = router.arena.held
+            progress.show(
+                f"running {now - began:.0f} s, clock {clock:.1f} s, {held:,} packets held, {dropped:,} dropped; ^C stops"
+            )
         return interrupted()
 
     return ask
