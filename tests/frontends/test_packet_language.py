@@ -396,3 +396,22 @@ def test_names_of_the_contract_are_refused():
 
         class LangCells(Base):
             cells: u32
+
+
+class LangOneOf(Element):
+    """Answers whether a byte is one of several, written in place and made in configuration."""
+
+    known = tuple(range(100, 200))
+
+    def process(self, p: Packet) -> Port:
+        x = p.u8(0)
+        first = x in (3, 5, p.u8(1))
+        second = x not in self.known
+        p.set_u8(0, u8(first) * 2 + u8(second))
+        return 0
+
+
+def test_in_looks_for_one_of_several():
+    given = [(3, 0), (5, 0), (9, 9), (9, 8), (100, 0), (199, 199), (200, 0)]
+    want = [(3, 0), (3, 0), (3, 9), (1, 8), (0, 0), (2, 199), (1, 0)]
+    ends("LangOneOf", [bytes(x) for x in given], [bytes(x) for x in want])

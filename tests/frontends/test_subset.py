@@ -102,6 +102,8 @@ MISTAKES = {
     "sorted": "x = sorted((1, 2))\nreturn 0",
     "number_called": "x = p.length(3)\nreturn 0",
     "and_that_acts": "if p.length > 3 and self.table.set(1, 2):\n    return 1\nreturn 0",
+    "in_texts": "if p.length in self.names:\n    return 1\nreturn 0",
+    "in_too_wide": "if p.u8(0) in (1, 2):\n    return 1\nif p.u8(0) in self.wide:\n    return 1\nreturn 0",
     "in_a_number": "if 3 in p.length:\n    return 1\nreturn 0",
     "shift_too_wide": "x = p.u8(0) << p.length\nreturn 0",
     "buffer_of_open_width": "self.log.put(3)\nreturn 0",
@@ -152,9 +154,23 @@ def methods(text: str) -> str:
     """A snippet as methods of the class."""
     if text.startswith(("def ", "@", "async ", "process =")):
         return text
-    return "steps = (1, 2)\nratio = 0.5\n\ndef process(self, p: Packet) -> Port:\n" + "".join(
+    constants = "steps = (1, 2)\nnames = ('a', 'b')\nwide = (1, 300)\nratio = 0.5\n\n"
+    return constants + "def process(self, p: Packet) -> Port:\n" + "".join(
         f"    {line}\n" for line in text.split("\n")
     )
+
+
+def test_long_conditions_make_flat_trees() -> None:
+    chain = " and ".join(f"p.length != {i}" for i in range(1000))
+    assert complaint(methods(f"if {chain}:\n    return 1\nreturn 0")) == ""
+    values = f"steps = tuple(range({1000}))\n\ndef process(self, p):\n    return 1 if p.length in self.steps else 0"
+    assert complaint("flag = 3\n" + values) == ""
+
+
+@pytest.mark.parametrize("nested", [" + ".join(["x"] * 900), "-" * 900 + "x", " + (".join(["x"] * 120) + ")" * 119])
+def test_what_is_nested_too_deeply_is_refused(nested: str) -> None:
+    said = complaint(methods(f"x = p.length\nx = {nested}\nreturn 0"))
+    assert "nested too deeply" in said or "nested deeper than" in said
 
 
 @pytest.mark.parametrize("name", MISTAKES)

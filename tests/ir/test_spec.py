@@ -114,6 +114,17 @@ def test_states_are_held_against_their_kind(state: State, message: str) -> None:
     assert message in trouble((), states=(*STATES, state))
 
 
+def test_what_is_nested_too_deeply_is_refused_and_not_walked() -> None:
+    deep: ops.Expr = u32(1)
+    for _ in range(5000):
+        deep = ops.Bin("add", U32, deep, u32(1))
+    assert trouble((ops.Set("x", deep),)).startswith("A.process: this is nested deeper than 90 levels")
+    block: ops.Body = ()
+    for _ in range(5000):
+        block = (ops.If(ops.TRUE, block),)
+    assert "this is nested deeper than 90 levels" in trouble(block)
+
+
 def test_a_callee_gets_what_it_takes() -> None:
     unit = every_unit()
     for args, message in (((), "Call.args are 0, not 1"), ((ops.TRUE,), "Call.args hold bool for n: u32")):

@@ -8,7 +8,8 @@ objects, not code, so that tests build random valid units from the same table.  
 evaluation: a local that a statement sets comes last.
 
 Beside the rows: names are unique and well-formed, a local has one type in a function, roles have their signature,
-Break and Continue stand in a loop, and the functions of a unit do not call each other in a circle.
+Break and Continue stand in a loop, the functions of a unit do not call each other in a circle, and nothing is nested
+so deeply that walking it (or Python, compiling the python target's text) would run out of stack.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
     "init": ((), VOID),
     "ready": ((), BOOL),
 }
+DEEPEST = 90  # levels of statements and expressions together; Python's compiler stops at 100 blocks
 FUNCTION_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 STATE_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -160,10 +162,13 @@ ROWS: dict[type[ops.Node], Row] = {
 def check_unit(unit: Unit) -> None:
     """MezzoError lists all that is not valid in the unit."""
     reporter = Reporter()
-    for trouble in [*_declarations(unit), *_circles(unit)]:
+    for trouble in _declarations(unit):
         reporter.error(f"{unit.name}: {trouble}")
     for function in unit.functions:
         _FunctionCheck(unit, function, reporter).run()
+    reporter.raise_if_errors()
+    for trouble in _circles(unit):
+        reporter.error(f"{unit.name}: {trouble}")
     reporter.raise_if_errors()
 
 
@@ -172,7 +177,7 @@ class _FunctionCheck(Scope):
 
     def __init__(self, unit: Unit, function: Function, reporter: Reporter) -> None:
         super().__init__(unit, function)
-        self.reporter, self.span = reporter, function.span
+        self.reporter, self.span, self.level = reporter, function.span, 0
 
     def run(self) -> None:
         for trouble in _signature(self.function):
@@ -190,6 +195,15 @@ class _FunctionCheck(Scope):
 
     def node(self, node: ops.Node) -> None:
         outer, self.span = self.span, getattr(node, "span", None) or self.span
+        self.level += 1
+        if self.level <= DEEPEST:
+            self.fields(node)
+        else:
+            self.report(f"this is nested deeper than {DEEPEST} levels; keep parts of it in locals", self.span)
+        self.level -= 1
+        self.span = outer
+
+    def fields(self, node: ops.Node) -> None:
         for field, rule in ROWS[type(node)].items():
             value = getattr(node, field)
             for part in value if isinstance(value, tuple) else (value,):
@@ -199,7 +213,6 @@ class _FunctionCheck(Scope):
             if trouble:
                 shown = print_node(node, self.unit.reasons)
                 self.report(f"{type(node).__name__}.{field} {trouble}, in `{shown}`", self.span)
-        self.span = outer
 
 
 def _signature(function: Function) -> Iterator[str]:

@@ -346,6 +346,10 @@ class Expressions:
     def compare(self, op: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.Compare) -> ops.Expr:
         if isinstance(op, (ast.Is, ast.IsNot)):
             return self.is_none(op, left, right, node)
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+            one, items = self.expr(left), [(self.expr(item), item) for item in right.elts]
+            test = values.chain("or", [self.equals(one, value, left, item) for value, item in items])
+            return test if isinstance(op, ast.In) else values.negate(test)
         a, b = self.expr(left), self.expr(right)
         if isinstance(op, (ast.In, ast.NotIn)):
             return self.membership(op, a, b, left, right)
@@ -372,36 +376,33 @@ class Expressions:
         if isinstance(b, StateRef) and b.state.kind == "table" and b.state.key is not None:
             test = ops.TableHas(b.state.name, self.fit(a, b.state.key, left, "the table's key"))
         elif isinstance(b, Thing) and isinstance(b.object, (tuple, list, frozenset, set)):
-            if isinstance(a, Lit):
-                return ops.TRUE if (a.value in b.object) is isinstance(op, ast.In) else ops.FALSE
-            test = ops.FALSE
-            for item in b.object:
-                type_ = self.common(a, Lit(int(item)), left, left, right)
-                test = values.logic(
-                    "or", test, values.compare("eq", self.fit(a, type_, left, ""), literal(int(item), type_))
-                )
+            test = values.chain("or", [self.equals(a, self.constant(item, right), left, right) for item in b.object])
         else:
             self.fail(right, f"`in` looks into a Table or a tuple made in configure(), and this is {describe(b)}")
         return test if isinstance(op, ast.In) else values.negate(test)
 
+    def equals(self, a: Value, b: Value, left: ast.expr, right: ast.expr) -> ops.Expr:
+        if isinstance(a, Lit) and isinstance(b, Lit):
+            return ops.TRUE if a.value == b.value else ops.FALSE
+        type_ = self.common(a, b, left, left, right)
+        return values.compare("eq", self.fit(a, type_, left, ""), self.fit(b, type_, right, "one of these"))
+
     def ex_BoolOp(self, node: ast.BoolOp) -> Value:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        result: ops.Expr | None = None
+        deciding = ops.FALSE if op == "and" else ops.TRUE
+        parts: list[ops.Expr] = []
         for part in node.values:
             with self.out.block() as effects:
                 value = self.condition(part)
-            if effects and result is not None and not isinstance(result, ops.Const):
-                self.fail(
-                    part,
-                    "this part acts, and would act even where it is not asked",
-                    "do it in a statement of its own before",
-                )
+            if effects and parts:
+                hint = "do it in a statement of its own before"
+                self.fail(part, "this part acts, and would act even where it is not asked", hint)
             self.out.blocks[-1].extend(effects)
-            result = value if result is None else values.logic(op, result, value)
-            if isinstance(result, ops.Const) and bool(result.value) == (op == "or"):
+            if value == deciding or not isinstance(value, ops.Const):
+                parts.append(value)
+            if value == deciding:
                 break
-        assert result is not None
-        return Num(result)
+        return Num(values.chain(op, parts))
 
     def ex_IfExp(self, node: ast.IfExp) -> Value:
         cond = self.condition(node.test)

@@ -77,6 +77,9 @@ class UnitTranslator:
         self.open.append(name)
         try:
             made = FunctionTranslator(self, name, source, bound).run()
+        except RecursionError:
+            hint = "keep parts of its expressions in names of their own"
+            source.fail(source.node, f"{name} is nested too deeply", hint)
         finally:
             self.open.pop()
         self.builder.add(made)

@@ -163,6 +163,14 @@ def negate(a: ops.Expr) -> ops.Expr:
     return a.a if isinstance(a, ops.Not) else ops.Not(a)
 
 
+def chain(op: str, parts: list[ops.Expr]) -> ops.Expr:
+    """All of them, or any of them, in order; as flat a tree as there is, for long ones."""
+    if len(parts) < 2:
+        return parts[0] if parts else ops.TRUE if op == "and" else ops.FALSE
+    middle = len(parts) // 2
+    return logic(op, chain(op, parts[:middle]), chain(op, parts[middle:]))
+
+
 def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
     """Short-circuit and/or, folded."""
     deciding = ops.FALSE if op == "and" else ops.TRUE
