@@ -7,6 +7,7 @@ A second table gives each packet's other annotations, three u32: packets more, a
 import gzip
 import struct
 import sys
+import zlib
 
 from mezzo.elements import Arg, Blob, Bool, ConfigError, Packet, Raw, read
 from mezzo.elements._reader import _Reader
@@ -72,7 +73,7 @@ class FromIPSummaryDump(_Reader):
             with open(name, "rb") as file:
                 data = file.read()
             data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-        except (OSError, ValueError, EOFError) as trouble:
+        except (OSError, ValueError, EOFError, zlib.error) as trouble:
             reason = getattr(trouble, "strerror", None) or trouble
             raise ConfigError(f"cannot read `{name}`: {reason}") from None
         return data.decode("utf-8", "surrogateescape")

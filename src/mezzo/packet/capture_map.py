@@ -18,6 +18,7 @@ import os
 import shutil
 import stat
 import sys
+import zlib
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -49,7 +50,7 @@ def map_capture(path: str, use_mmap: bool | None = None) -> MappedCapture:
         except MezzoError as trouble:
             raise _renamed(trouble, f"/proc/self/fd/{whole.fileno()}", name) from None
         return MappedCapture(name, _bytes(whole, use_mmap), replace(index, path=name))
-    except (OSError, EOFError, lzma.LZMAError) as trouble:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as trouble:
         raise MezzoError(f"cannot read `{name}`: {getattr(trouble, 'strerror', None) or trouble}") from None
     finally:
         if file is not sys.stdin.buffer:
