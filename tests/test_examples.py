@@ -1,0 +1,51 @@
+"""Every example runs: configurations are checked, Python files executed, away from the tree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+CONFIGS = sorted(EXAMPLES.rglob("*.click"))
+# Examples that change the machine: they need root, and are run by hand.
+BY_HAND = {"record_demo.py"}
+PROGRAMS = sorted(p for p in EXAMPLES.glob("*.py") if p.name not in BY_HAND)
+
+
+def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent / "src")}
+    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_there_are_examples():
+    assert CONFIGS
+    assert PROGRAMS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda p: p.name)
+def test_a_configuration_is_sound(file, tmp_path):
+    captures = [
+        f"{name}={EXAMPLES / 'captures' / f'{eth}-in.pcap'}" for name, eth in (("IN0", "eth0"), ("IN1", "eth1"))
+    ]
+    done = run(sys.executable, "-m", "mezzo.tools.main", "check", str(file), *captures, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", PROGRAMS, ids=lambda p: p.name)
+def test_a_program_runs(file, tmp_path):
+    done = run(sys.executable, str(file), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(BY_HAND))
+def test_a_program_that_is_run_by_hand_is_sound_python(name):
+    file = EXAMPLES / name
+    compile(file.read_text(encoding="utf-8"), str(file), "exec")
