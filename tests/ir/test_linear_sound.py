@@ -27,7 +27,19 @@ class Leave(Exception):
 
 
 def random_body(rng: Random, depth: int, loop: bool) -> ops.Body:
-    return tuple(random_statement(rng, depth, loop) for _ in range(rng.choice((1, 1, 2, 2, 3))))
+    made: list[ops.Stmt] = []
+    for _ in range(rng.choice((1, 1, 2, 2, 3))):
+        made += born_and_tested(rng) if rng.random() < 0.2 else (random_statement(rng, depth, loop),)
+    return tuple(made)
+
+
+def born_and_tested(rng: Random) -> ops.Body:
+    """The usual beginning of a packet's life, so that more of the random code is nearly right."""
+    q = ops.Local(PACKET, "q")
+    use = rng.choice(((ops.Kill(q, -1),), (ops.Set("x", ops.Meta(U32, q, "length")),), (ops.Return(ops.u32(0)),)))
+    other = rng.choice(((), (ops.Set("x", ops.u32(1)),), (ops.Return(ops.u32(0)),)))
+    birth = rng.choice((ops.Clone("q", P), ops.Pull("q", ops.u32(0))))
+    return (birth, ops.If(ops.IsNone(q), other, use))
 
 
 def random_statement(rng: Random, depth: int, loop: bool) -> ops.Stmt:
