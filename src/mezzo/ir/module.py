@@ -61,9 +61,9 @@ class State:
 class Unit:
     """The code and state of an element class under one configuration.
 
-    Once it is proved and rewritten it carries what others ask of its code: `digest`, its hash, and `uses`, the questions
-    to neighbours it asks (up, down, self, ready).  A *skeleton* is a unit whose functions have no bodies: enough to
-    link a program and to find its code on disk.
+    Once it is proved and rewritten it carries what others ask of its code: `digest`, its hash, and `uses`, the
+    questions to neighbours it asks (up, down, self, ready).  A *skeleton* is a unit whose functions have no bodies:
+    enough to link a program and to find its code on disk.
     """
 
     name: str
