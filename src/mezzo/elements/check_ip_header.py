@@ -109,5 +109,4 @@ class CheckIPHeader2(CheckIPHeader):
 
     checksum = Arg(Bool(), False, "check the header checksum", positional=False)
     see = ("CheckIPHeader",)
-    example = ""
-    example_reads = {}
+    example = CheckIPHeader.example.replace("CheckIPHeader", "CheckIPHeader2")

@@ -66,6 +66,12 @@ class CheckTCPHeader(_TransportCheck):
     title = "TCP"
     reasons = ("not TCP", "bad packet length", "bad TCP checksum")
     see = ("CheckIPHeader", "SetTCPChecksum", "CheckUDPHeader", "CheckICMPHeader")
+    example = """
+        InfiniteSource(DATA \\<45000028 00010000 400666cd 0a000001 0a000002
+                              00010002 00000003 00000004 50100064 00000000>, LIMIT 3, STOP true)
+            -> CheckIPHeader -> SetTCPChecksum -> c :: CheckTCPHeader -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if not p.has_network or p.ip.protocol != TCP:
@@ -90,6 +96,12 @@ class CheckICMPHeader(_TransportCheck):
     title = "ICMP"
     reasons = ("not ICMP", "bad packet length", "bad ICMP checksum")
     see = ("CheckIPHeader", "ICMPError", "CheckUDPHeader", "CheckTCPHeader")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> CheckIPHeader -> ICMPError(10.0.0.9, unreachable, port)
+            -> c :: CheckICMPHeader -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if not p.has_network or p.ip.protocol != ICMP:

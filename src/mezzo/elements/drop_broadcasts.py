@@ -12,6 +12,11 @@ class DropBroadcasts(Element):
     drops: u64
     reads = ("drops",)
     see = ("HostEtherFilter",)
+    example = """
+        InfiniteSource(LIMIT 3, STOP true) -> EtherEncap(0x0800, 0:1:2:3:4:5, ff:ff:ff:ff:ff:ff)
+            -> HostEtherFilter(0:6:7:8:9:a) -> d :: DropBroadcasts -> Discard;
+    """
+    example_reads = {"d.drops": "3"}
 
     def process(self, p: Packet) -> Port:
         if p.packet_type in LINK_GROUPS:

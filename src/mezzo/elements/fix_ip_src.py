@@ -8,6 +8,12 @@ class FixIPSrc(Element):
 
     addr = Arg(IPAddress(), REQUIRED, "the address of the interface", keyword="IPADDR")
     see = ("ICMPError",)
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> CheckIPHeader -> ICMPError(10.9.9.9, unreachable, port)
+            -> FixIPSrc(10.0.0.9) -> c :: CheckIPHeader(BADSRC 10.9.9.9) -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if p.fix_ip_src != 0 and p.has_network:

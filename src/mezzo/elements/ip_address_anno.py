@@ -21,6 +21,12 @@ class GetIPAddress(Element):
     anno = Arg(AnnoOffset(4), 0, "the annotation")
     ip = Arg(Word("src", "dst"), None, "take this address of the IP header instead", positional=False)
     see = ("SetIPAddress", "CheckIPHeader", "RadixIPLookup")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> GetIPAddress(16) -> r :: StaticIPLookup(10.0.0.2/32 0, 0/0 1) -> c :: Counter -> Discard;
+        r[1] -> Discard;
+    """
+    example_reads = {"c.count": "3"}
 
     def configure(self):
         if (self.offset is None) == (self.ip is None):
@@ -47,6 +53,12 @@ class SetIPAddress(Element):
     addr = Arg(IPAddress(), REQUIRED, "the address", keyword="IPADDR")
     anno = Arg(AnnoOffset(4), 0, "the annotation")
     see = ("GetIPAddress",)
+    example = """
+        InfiniteSource(LIMIT 3, STOP true) -> SetIPAddress(10.0.0.2)
+            -> r :: StaticIPLookup(10.0.0.2/32 0, 0/0 1) -> c :: Counter -> Discard;
+        r[1] -> Discard;
+    """
+    example_reads = {"c.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if self.anno == 0:

@@ -11,6 +11,11 @@ class MarkIPHeader(Element):
 
     offset = Arg(U32(), 0, "where the IP header begins, bytes")
     see = ("CheckIPHeader", "StripIPHeader")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> MarkIPHeader -> d :: DecIPTTL -> c :: Counter -> Discard;
+    """
+    example_reads = {"d.drops": "0", "c.count": "3"}
 
     def process(self, p: Packet) -> Port:
         p.set_network(self.offset)

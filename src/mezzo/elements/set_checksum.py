@@ -42,6 +42,11 @@ class SetUDPChecksum(Element):
 
     ports, processing = "1/1-2", "a/ah"
     see = ("CheckUDPHeader", "SetIPChecksum", "SetTCPChecksum")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> CheckIPHeader -> SetUDPChecksum -> c :: CheckUDPHeader -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if not p.has_network or p.ip.protocol != UDP:
@@ -67,6 +72,12 @@ class SetTCPChecksum(Element):
 
     fixoff = Arg(Bool(), False, "set a header length below 20 to 20, one beyond the packet to its end")
     see = ("CheckTCPHeader", "SetIPChecksum", "SetUDPChecksum")
+    example = """
+        InfiniteSource(DATA \\<45000028 00010000 400666cd 0a000001 0a000002
+                              00010002 00000003 00000004 50100064 00000000>, LIMIT 3, STOP true)
+            -> CheckIPHeader -> SetTCPChecksum -> c :: CheckTCPHeader -> d :: Counter -> Discard;
+    """
+    example_reads = {"c.drops": "0", "d.count": "3"}
 
     def process(self, p: Packet) -> Port:
         if not p.has_network or p.ip.protocol != TCP:

@@ -10,6 +10,11 @@ class StripIPHeader(Element):
     """
 
     see = ("UnstripIPHeader", "CheckIPHeader", "MarkIPHeader")
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> MarkIPHeader -> StripIPHeader -> c :: Counter -> Discard;
+    """
+    example_reads = {"c.byte_count": "24"}
 
     def process(self, p: Packet) -> Port:
         if not p.has_transport or p.transport_offset < 0:
@@ -23,6 +28,11 @@ class UnstripIPHeader(Element):
     """Puts back the IP header that StripIPHeader removed."""
 
     see = ("StripIPHeader",)
+    example = """
+        InfiniteSource(DATA \\<4500001c 00010000 401166ce 0a000001 0a000002 00010002 00080000>, LIMIT 3, STOP true)
+            -> MarkIPHeader -> StripIPHeader -> UnstripIPHeader -> c :: Counter -> Discard;
+    """
+    example_reads = {"c.byte_count": "84"}
 
     def process(self, p: Packet) -> Port:
         if p.has_network and p.network_offset < 0:
