@@ -30,9 +30,9 @@ from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.tables import table_text
-from mezzo.targets.native.text import Text, fill, ll, metadata
+from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
-FUSE = 3000  # lines
+FUSE = 4000  # lines
 SMALL = 60  # lines: never fenced
 
 # Statements and expressions that depend on where the instance stands.
@@ -103,9 +103,30 @@ class Emitter:
             if name not in self.functions:
                 self.functions[name] = text = self._define(name)
                 todo += _NAME.findall(text)
+        texts = self._merge(texts)
         self._fence(texts)
         return "\n".join([DECLARES, *self._library(), *self.functions.values(), *texts,
                           metadata(self.arena.frame_size, self.arena.frames)])
+
+    def _merge(self, doors: list[str]) -> list[str]:
+        """Shared functions with the same text (helpers of one class under several configurations) become one; the
+        doors, naming what is left."""
+        while True:
+            first: dict[str, str] = {}
+            same: dict[str, str] = {}
+            for name, text in self.functions.items():
+                if name.startswith("u"):
+                    kept = first.setdefault(text.replace(f"@{name}(", "@self("), name)
+                    if kept != name:
+                        same[name] = kept
+            if not same:
+                return doors
+
+            def rename(text: str, same: dict[str, str] = same) -> str:
+                return _NAME.sub(lambda m: f"@{same.get(m[1], m[1])}(", text)
+
+            self.functions = {name: rename(text) for name, text in self.functions.items() if name not in same}
+            doors = [rename(door) for door in doors]
 
     def _library(self) -> list[str]:
         names = constants(self.arena)
@@ -130,7 +151,8 @@ class Emitter:
         assert function is not None, f"{site.unit.name} has no function {name}"
         first = ["ptr %c", "ptr %s", "ptr %a"] if shared else [self.context, self.pool]
         params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
-        head = f"define internal fastcc {self.result(function)} @{symbol}({', '.join(params)})"
+        cc = CHAIN if name in ("process", "push") else "fastcc"
+        head = f"define internal {cc} {self.result(function)} @{symbol}({', '.join(params)})"
         frame = Frame(site, function, head, owned=name in ("process", "push"))
         if not shared:
             self.own_block(frame.t, instance)
@@ -157,7 +179,8 @@ class Emitter:
 
     def _joint(self, kind: str, instance: int, params: str) -> tuple[Text, Frame]:
         """A frame for the instance's side of a joint."""
-        head = f"define internal fastcc {JOINT[kind]} @{kind}{instance}({self.context}, {self.pool}{params})"
+        cc = CHAIN if kind == "push" else "fastcc"
+        head = f"define internal {cc} {JOINT[kind]} @{kind}{instance}({self.context}, {self.pool}{params})"
         frame = Frame(self.site(instance, False), Function(kind, (), BOOL, ()), head, owned=False)
         self.own_block(frame.t, instance)
         return frame.t, frame
@@ -168,10 +191,10 @@ class Emitter:
         if self.trace:
             t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
         if unit.function("process"):
-            t.do(f"%r = call fastcc {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
+            t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
             self._dispatch(frame, self.program.instances[i], 0)
         elif unit.function("push"):
-            t.do(f"call fastcc void {self.call(t, i, 'push', 'i32 %port', 'i32 %p')}")
+            t.do(f"call {CHAIN} void {self.call(t, i, 'push', 'i32 %port', 'i32 %p')}")
         else:
             frame.kill("%p")
             frame.count(-2)
@@ -189,7 +212,7 @@ class Emitter:
         t.do(f"switch i32 %rp, label %lost [{' '.join(cases)}]")
         for i, (instance, port) in ways:
             t.at(f"way{i}")
-            t.do(f"call fastcc void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
+            t.do(f"call {CHAIN} void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
             t.jump("sent")
         t.at("killed")
         t.branch(t.op("icmp eq i32 %rr, -1"), "quiet", "lost")
@@ -219,7 +242,7 @@ class Emitter:
         t.at("none")
         t.do("ret i32 -1")
         t.at("some")
-        t.do(f"%r = call fastcc {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
+        t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
         t.do("%first = extractvalue { i32, i32 } %r, 0")
         t.branch(t.op("icmp eq i32 %first, 0"), "out", "other")
         t.at("out")
@@ -318,7 +341,7 @@ class Emitter:
             port = t.op("load i32, ptr %args")
             if match[1] == "push":
                 frame = t.op(f"load i32, ptr {t.gep('%args', 16)}")
-                t.do(f"call fastcc void @{target}(ptr %c, ptr %a, i32 {port}, i32 {frame})")
+                t.do(f"call {CHAIN} void @{target}(ptr %c, ptr %a, i32 {port}, i32 {frame})")
             else:
                 self._door_result(t, t.op(f"call fastcc i32 @{target}(ptr %c, ptr %a, i32 {port})"), "i32", False)
         else:

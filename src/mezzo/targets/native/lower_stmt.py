@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mezzo.ir import ops
@@ -11,10 +11,10 @@ from mezzo.ir.types import PACKET
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
 from mezzo.targets.native.facts import NOTHING
 from mezzo.targets.native.frame import GONE, Frame
-from mezzo.targets.native.layout import table_shape
+from mezzo.targets.native.layout import power_of_two, table_shape
 from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
 from mezzo.targets.native.tables import table_id
-from mezzo.targets.native.text import TAGS, ll, ll_mem
+from mezzo.targets.native.text import CHAIN, TAGS, ll, ll_mem
 
 # role -> how it leaves when it faults, and at the end of its body.
 FAULT = {
@@ -203,15 +203,24 @@ def _copy_in(f: Frame, to: str, source: str, length: str) -> None:
     if not length.isdigit() or int(length) > 256:
         _move(f, "memcpy", to, f"ptr {source}", length, "")
         return
-    left, at = int(length), 0
-    while left:
-        size = next((s for s in (32, 16, 8, 4, 2, 1) if s <= left), 1)
-        start = at
-        if (whole := next((s for s in (4, 8, 16, 32) if s >= left), 0)) and whole <= int(length) and left not in (1, 2):
-            size, start = whole, int(length) - whole  # the last piece overlaps the one before
+    for start, size in _pieces(int(length)):
         type = f"<{size} x i8>"
         f.t.store(type, f.t.load(type, source, start, "blob"), to, start, "data")
-        at, left = start + size, int(length) - start - size
+
+
+def _pieces(length: int) -> Iterator[tuple[int, int]]:
+    """(start, size) of stores that cover `length` bytes.  A load that spans two stores waits until both are in the
+    cache (4 ns), so behind the first 32 bytes they start two bytes early: then the fields of a header that follows an
+    Ethernet header lie in one store each.  The last may overlap the one before where no such header is."""
+    at, early = 0, length > 34
+    while at < length:
+        at, early = (30, False) if at == 32 and early else (at, early)
+        size = max(s for s in (32, 16, 8, 4, 2, 1) if s <= length - at)
+        over = power_of_two(length - at)
+        if over <= min(32, length) and (at == 0 or length - over >= 42):
+            at, size = length - over, over
+        yield at, size
+        at += size
 
 
 def _wide(f: Frame, e: Expr, v: str) -> str:
@@ -327,7 +336,7 @@ def _emit(f: Frame, s: ops.Emit) -> None:
             return
         frame = value(f, s.packet)
         f.consumed(s.packet)
-        f.t.do(f"call fastcc void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
+        f.t.do(f"call {CHAIN} void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
 
     _switch(f, s.port, len(outputs), push, lost)
 

@@ -15,6 +15,9 @@ from mezzo.ir.types import Type
 
 CLASSES = ("state", "meta", "data", "control", "free", "ring", "array", "table", "lpm", "desc", "blob", "drops")
 TAGS = {name: f", !tbaa !{10 + i}" for i, name in enumerate(CLASSES)}
+# The way of a packet: the callee saves no registers.  Most calls on it are the last thing a function does, so nobody
+# needs any saved; the few that go on afterwards spill what they hold.  Saving cost 10 of 40 ns in the IP router.
+CHAIN = "fastcc"
 COLD = ", !prof !1"  # a branch whose second side is the rare one
 RANGE = ", !range !2"  # an offset in a frame
 
