@@ -5,10 +5,17 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from mezzo.elements import library
 from mezzo.elements.args import Arg, Rest
 from mezzo.elements.element import Element
 
 WIDTH = 100
+
+
+def own_classes() -> list[type[Element]]:
+    """The classes of mezzo's own library, by name; those that a program registers are left out."""
+    classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
+    return [c for c in classes if c.__module__.startswith("mezzo.elements.")]
 
 
 def first_line(cls: type[Element]) -> str:
@@ -146,7 +153,7 @@ def as_text(cls: type[Element]) -> str:
     if handlers:
         blocks.append("HANDLERS\n" + _rows([(f"{h['name']} ({h['mode']})", h["doc"]) for h in handlers]))
     if cls.example:
-        example = "\n".join(f"  {line}" for line in cls.example.strip().split("\n"))
+        example = "\n".join(f"  {line}" for line in inspect.cleandoc(cls.example).split("\n"))
         reads = "".join(f"\n  then {path} reads {_shown(value)}" for path, value in cls.example_reads.items())
         blocks.append(f"EXAMPLE\n{example}{reads}")
     if cls.see:
@@ -185,7 +192,7 @@ def as_markdown(cls: type[Element]) -> str:
         blocks.append("## Handlers\n\n| name | | what |\n| --- | --- | --- |\n" + "\n".join(rows))
     if cls.example:
         reads = "".join(f"\n- `{path}` then reads `{_shown(value)}`" for path, value in cls.example_reads.items())
-        blocks.append(f"## Example\n\n```click\n{cls.example.strip()}\n```\n{reads}")
+        blocks.append(f"## Example\n\n```click\n{inspect.cleandoc(cls.example)}\n```\n{reads}")
     if cls.see:
         blocks.append("See also " + ", ".join(f"[{name}]({name}.md)" for name in cls.see) + ".")
     return "\n\n".join(b.rstrip() for b in blocks if b) + "\n"

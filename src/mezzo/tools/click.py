@@ -189,7 +189,7 @@ def read_handlers(router: Router, paths: Sequence[str]) -> int:
 
 
 def expand(router: Router, path: str) -> list[str]:
-    """A handler of every element whose name matches a pattern (`q*.length`) or whose class is named (`Queue.length`)."""
+    """A handler of every element whose name fits a pattern (`q*.length`) or whose class is named (`Queue.length`)."""
     owner, dot, handler = path.rpartition(".")
     if not dot or owner in router.elements:
         return [path]

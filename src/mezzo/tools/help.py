@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._page import as_markdown, as_text, first_line
+from mezzo.tools._page import as_markdown, as_text, first_line, own_classes
 from mezzo.tools._source import elements_argument, load_elements
 
 
@@ -39,9 +39,7 @@ def main(args: argparse.Namespace) -> int:
 
 def pages() -> dict[str, str]:
     """File name -> text of all element pages and their index."""
-    from mezzo.elements import library
-
-    classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
+    classes = own_classes()
     rows = "\n".join(f"| [{c.__name__}]({c.__name__}.md) | {first_line(c)} |" for c in classes)
     head = "# Elements\n\nMade by `make docs` from the element classes.\n\n| element | what it does |\n| --- | --- |"
     return {"README.md": f"{head}\n{rows}\n"} | {f"{c.__name__}.md": as_markdown(c) for c in classes}

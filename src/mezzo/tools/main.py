@@ -3,8 +3,8 @@
 Exit status: 0 fine, 1 the user's error (printed to stderr with its place), 2 wrong usage of the command line.
 
 A subcommand is a file of this folder whose name has no underscore in front: its docstring is its help,
-`arguments(parser)` declares what it takes, `main(args)` does it and gives the exit status.  Only the one that is asked for is imported, and
-each imports what it needs: `mezzo --version` must not wait for a compiler.
+`arguments(parser)` declares what it takes, `main(args)` does it and gives the exit status.  Only the one that is asked
+for is imported, and each imports what it needs: `mezzo --version` must not wait for a compiler.
 """
 
 from __future__ import annotations

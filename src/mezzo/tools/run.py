@@ -193,7 +193,7 @@ def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool])
             dropped = sum(router.drops().values())
             held = router.arena.held
             progress.show(
-                f"running {now - began:.0f} s, clock {clock:.1f} s, {held:,} packets held, {dropped:,} dropped; ^C stops"
+                f"running {now - began:.0f} s, clock {clock:.1f} s, {held:,} packets held, {dropped:,} dropped"
             )
         return interrupted()
 
