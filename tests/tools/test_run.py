@@ -104,6 +104,14 @@ def test_a_copy_is_traced_as_a_copy(mezzo, target):
 
 
 @targets
+def test_a_trace_ends_with_the_element_that_pulled(mezzo, target):
+    text = "InfiniteSource(LIMIT 1) -> q :: Queue -> n :: Null -> d :: Discard;"
+    (path,) = json.loads(mezzo("run", "-e", text, "--target", target, "--trace", "1", "--json").out)["trace"]
+    assert [s["element"] for s in path["steps"]] == ["InfiniteSource@1", "q", "n", "d"]
+    assert path["end"] == "ended in d"
+
+
+@targets
 def test_a_trace_stops_after_its_packets_and_names_those_that_wait(mezzo, target):
     text = "InfiniteSource(LIMIT 5) -> q :: Queue -> Idle;"
     paths = json.loads(mezzo("run", "-e", text, "--target", target, "--trace", "3", "--json").out)["trace"]

@@ -44,6 +44,7 @@ class Path:
     parent: int | None = None
     steps: list[Step] = field(default_factory=list)
     end: str = ""
+    pulled: bool = False  # when last seen it came out of an element: somebody has it who was not seen
 
 
 class Tracer:
@@ -125,7 +126,8 @@ class Tracer:
         """Adds a sight to a path: what changed belongs to the element the packet comes from."""
         changed = changes(path.last, now)
         name, cls = element.name, type(element).__name__
-        if not self.was_pulled(path, element, port):
+        path.pulled = self.was_pulled(path, element, port)
+        if not path.pulled:
             self.credit(path, element, port, changed)
             path.steps.append(Step(name, cls, port))
         elif path.steps and path.steps[-1].element == name:
@@ -152,18 +154,24 @@ class Tracer:
         self.drops = now
         for frame in gone:
             path = self.open.pop(frame)
-            path.end = self.reason(path, moved)
+            died = self.death(path, moved)
+            if not died and path.pulled:
+                path.steps += self.puller(path.steps[-1])
+            path.end = died or (f"ended in {path.steps[-1].element}" if path.steps else "ended")
             self.finished(path)
 
-    def reason(self, path: Path, moved: list[tuple[str, str]]) -> str:
+    def death(self, path: Path, moved: list[tuple[str, str]]) -> str:
+        """Where and why a packet was dropped; empty where it was not."""
         last = path.steps[-1].element if path.steps else ""
-        here = [why for who, why in moved if who == last]
-        if here:
-            return f"died in {last}: {' or '.join(here)}"
-        after = [(who, why) for who, why in moved if who != "pool"]
-        if after:
-            return "died in " + " or ".join(f"{who}: {why}" for who, why in after)
-        return f"ended in {last}" if last else "ended"
+        found = [(who, why) for who, why in moved if who == last] or [m for m in moved if m[0] != "pool"]
+        return "died in " + " or ".join(f"{who}: {why}" for who, why in found) if found else ""
+
+    def puller(self, step: Step) -> list[Step]:
+        """The element that pulls from this one."""
+        assert self.router is not None
+        ends = [c for c in self.router.graph.outputs_of(step.element) if c.src_port == step.port]
+        found = self.router.elements.get(ends[0].dst) if len(ends) == 1 else None
+        return [Step(found.name, type(found).__name__, ends[0].dst_port)] if found is not None else []
 
     def finish(self) -> list[Path]:
         """Call when the router rests: paths still open are of packets that wait somewhere."""
