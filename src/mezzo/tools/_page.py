@@ -46,10 +46,11 @@ def facts(cls: type[Element]) -> dict[str, Any]:
 
 def argument_facts(arg: Arg) -> dict[str, Any]:
     rest = isinstance(arg, Rest)
+    least = arg.least if isinstance(arg, Rest) else 0
     return {
         "name": arg.keyword,
         "by_place": arg.positional,
-        "required": bool(rest and arg.least) or (arg.required and not rest),
+        "required": least > 0 or (arg.required and not rest),
         "many": rest,
         "default": None if arg.required or rest else default_text(arg),
         "takes": arg.kind.words,

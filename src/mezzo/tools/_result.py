@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -84,9 +85,13 @@ class Result:
 def shown_ports(router: Router) -> Resolved:
     """Port kinds of the graph as it was written, where hidden counters stand between its elements."""
     full, kept = router.plan.resolved, router.graph.instances
-    parts = (full.ninputs, full.noutputs, full.input_kinds, full.output_kinds)
-    ninputs, noutputs, inputs, outputs = ({n: part[n] for n in kept} for part in parts)  # type: ignore[index]
-    return Resolved(router.graph, ninputs, noutputs, inputs, outputs)  # type: ignore[arg-type]
+    return Resolved(
+        router.graph,
+        {n: full.ninputs[n] for n in kept},
+        {n: full.noutputs[n] for n in kept},
+        {n: full.input_kinds[n] for n in kept},
+        {n: full.output_kinds[n] for n in kept},
+    )
 
 
 def headline(r: Result) -> str:
@@ -166,7 +171,7 @@ def report(r: Result, title: str) -> str:
     return draw_html(r.resolved or r.graph, labels, edges, title=title, below=below)
 
 
-def html_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     right = [bool(rows) and all(row[i].replace(",", "").isdigit() for row in rows) for i in range(len(head))]
 
     def line(cells: tuple[str, ...], tag: str) -> str:

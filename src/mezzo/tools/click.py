@@ -173,7 +173,8 @@ def drive(router: Router, args: argparse.Namespace, file: str) -> None:
 
 def read_handlers(router: Router, paths: Sequence[str]) -> int:
     """Prints handlers as Click does: with a head line each where there are several; 1 when one could not be read."""
-    found, troubles = [], []
+    found: list[tuple[str, bool]] = []
+    troubles: list[Diagnostic] = []
     for path in paths:
         names = expand(router, path)
         found += [(name, len(paths) > 1 or names != [path]) for name in names]

@@ -167,7 +167,7 @@ def stop_on_signals(router: Router) -> Iterator[Callable[[], bool]]:
     def handle(number: int, frame: object) -> None:
         got.append(number)
         router.please_stop()
-        signal.signal(number, old[number])
+        signal.signal(number, old[signal.Signals(number)])
 
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in old:
