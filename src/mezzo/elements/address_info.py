@@ -80,7 +80,7 @@ class PortInfo(_Names):
     names = Rest(Raw(), "NAME PORT, or with /tcp or /udp for one protocol only")
     example = "PortInfo(game 27015/udp, web 8080); InfiniteSource(LIMIT 2) -> c :: Counter -> Discard;"
     example_reads = {"c.count": "2"}
-    see = ("AddressInfo", "IPClassifier")
+    see = ("AddressInfo",)
 
     def define(self, name, word):
         number, slash, protocol = word.partition("/")

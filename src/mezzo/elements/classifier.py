@@ -28,7 +28,7 @@ class Classifier(Element):
   -> c :: Classifier(12/0800, 12/0806, -);
 c[0] -> ip :: Counter -> Discard; c[1] -> arp :: Counter -> Discard; c[2] -> other :: Counter -> Discard;"""
     example_reads = {"ip.count": "0", "arp.count": "3", "other.count": "0"}
-    see = ("IPClassifier", "IPFilter")
+    see = ("PaintSwitch", "CheckIPHeader")
 
     def configure(self):
         if len(self.patterns) != self.noutputs:

@@ -20,7 +20,7 @@ class DelayUnqueue(Element):
     held: Slots[1]
     example = "InfiniteSource(LIMIT 8) -> Queue -> DelayUnqueue(20ms) -> d :: Discard;"
     example_reads = {"d.count": "8"}
-    see = ("DelayShaper", "LinkUnqueue", "SetTimestamp")
+    see = ("DelayShaper", "LinkUnqueue")
 
     def task(self) -> bool:
         for _ in range(BURST):
@@ -60,7 +60,7 @@ class DelayShaper(Element):
     held: Slots[1]
     example = "InfiniteSource(LIMIT 8) -> Queue -> DelayShaper(20ms) -> Unqueue -> d :: Discard;"
     example_reads = {"d.count": "8"}
-    see = ("DelayUnqueue", "Shaper", "SetTimestamp")
+    see = ("DelayUnqueue", "Shaper")
 
     def pull(self, port):
         p = self.held.take(0)
