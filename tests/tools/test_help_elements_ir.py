@@ -104,6 +104,8 @@ def test_ir_says_which_argument_is_missing(mezzo):
     assert "COLOR" in done.err
 
 
-def test_ir_of_every_element(mezzo):
-    for name in [cls.__name__ for cls in own_classes()]:
-        assert mezzo("ir", name, "--cost").status == 0, name
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", own_classes(), ids=lambda c: c.__name__)
+def test_ir_of_every_element(mezzo, cls):
+    done = mezzo("ir", cls.__name__, "--cost")
+    assert (done.status, done.err) == (0, "")
