@@ -4,7 +4,7 @@ from mezzo.elements import U32, Arg, Bool, IPAddress, IPPrefix, Kind, Many, Pack
 from mezzo.elements.header_check import _HeaderCheck
 from mezzo.wire.address import ALL_ONES, mask_of
 
-TINY, VERSION, HEADER_LENGTH, LENGTH, CHECKSUM, SOURCE = range(6)
+TINY, VERSION, HEADER_LENGTH, LENGTH, CHECKSUM, SOURCE, GOOD = range(7)
 
 
 class _OffsetOrBadSources(Kind):
@@ -36,6 +36,7 @@ class CheckIPHeader(_HeaderCheck):
         "bad IP checksum",
         "bad source address",
     )
+    numbered = tuple(enumerate(reasons[:-1]))
     place = Arg(_OffsetOrBadSources(), 0, "where the IP header begins, bytes", keyword="OFFSET")
     rest = Arg(U32(), 0, "OFFSET, after the old form's list of bad addresses", keyword="HEADER_OFFSET")
     interfaces = Arg(
@@ -66,42 +67,51 @@ class CheckIPHeader(_HeaderCheck):
         self.bad, self.good = tuple(dict.fromkeys(bad)), tuple(dict.fromkeys(good))
 
     def process(self, p: Packet) -> Port:
-        if p.length < self.offset + 20:
-            self.note(TINY)
-            return 1, self.reasons[TINY]
-        head = p.u32(self.offset)
-        hlen: u32 = 20
-        if head >> 24 != 0x45:
-            hlen = head >> 22 & 60
-            if head >> 28 != 4:
-                self.note(VERSION)
-                return 1, self.reasons[VERSION]
-            if hlen < 20:
-                self.note(HEADER_LENGTH)
-                return 1, self.reasons[HEADER_LENGTH]
-        total = head & 0xFFFF
-        room = p.length - self.offset
-        if total > room or total < hlen:
-            self.note(LENGTH)
-            return 1, self.reasons[LENGTH]
-        if self.checksum:
-            if hlen == 20:  # a sum of constant length is a few adds
-                good = p.sum16(self.offset, 20) == 0xFFFF
-            else:
-                good = p.sum16(self.offset, hlen) == 0xFFFF
-            if not good:
-                self.note(CHECKSUM)
-                return 1, self.reasons[CHECKSUM]
-        to = p.u32(self.offset + 16)
-        if p.u32(self.offset + 12) in self.bad and to not in self.good:
-            self.note(SOURCE)
-            return 1, self.reasons[SOURCE]
+        # Nearly all packets are good and have no options: their way is short enough to be inlined.
+        if p.length >= self.offset + 20:
+            head = p.u32(self.offset)
+            total = head & 0xFFFF
+            if head >> 24 == 0x45 and total >= 20 and total <= p.length - self.offset:
+                right = not self.checksum or p.sum16(self.offset, 20) == 0xFFFF
+                src, to = p.u32(self.offset + 12), p.u32(self.offset + 16)
+                if right and (src not in self.bad or to in self.good):
+                    self.accept(p, 20, total, to)
+                    return 0
+        why = self.examine(p)
+        if why == GOOD:
+            return 0
+        self.note(why)
+        for number, reason in self.numbered:
+            if why == number:
+                return 1, reason
+        return 1, self.reasons[SOURCE]
+
+    def accept(self, p: Packet, hlen: u32, total: u32, to: u32):
         p.set_network(self.offset)
         p.set_transport(self.offset + hlen)
-        if room > total:
-            p.trim(room - total)
+        if p.length > self.offset + total:
+            p.trim(p.length - self.offset - total)
         p.dst_ip = to
-        return 0
+
+    def examine(self, p: Packet) -> u32:
+        """Each check in turn; which one fails."""
+        if p.length < self.offset + 20:
+            return TINY
+        head = p.u32(self.offset)
+        hlen, total = head >> 22 & 60, head & 0xFFFF
+        if head >> 28 != 4:
+            return VERSION
+        if hlen < 20:
+            return HEADER_LENGTH
+        if total > p.length - self.offset or total < hlen:
+            return LENGTH
+        if self.checksum and p.sum16(self.offset, hlen) != 0xFFFF:
+            return CHECKSUM
+        to = p.u32(self.offset + 16)
+        if p.u32(self.offset + 12) in self.bad and to not in self.good:
+            return SOURCE
+        self.accept(p, hlen, total, to)
+        return GOOD
 
 
 class CheckIPHeader2(CheckIPHeader):
