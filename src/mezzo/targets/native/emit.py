@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Program, Unit
-from mezzo.ir.ops import KILL
+from mezzo.ir.ops import KILL, Const
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native.frame import GONE, Frame, Site
@@ -32,7 +32,7 @@ from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.tables import table_text
 from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
-FUSE = 4000  # lines
+FUSE = 2000  # lines
 SMALL = 60  # lines: never fenced
 
 # Statements and expressions that depend on where the instance stands.
@@ -206,25 +206,34 @@ class Emitter:
         t = frame.t
         t.do("%rp = extractvalue { i32, i32 } %r, 0")
         t.do("%rr = extractvalue { i32, i32 } %r, 1")
-        ways = [(i, to) for i, to in enumerate(linked.outputs) if i >= first and to is not None]
-        cases = [f"i32 {KILL}, label %killed", f"i32 {GONE}, label %sent"]
+        possible = _ports(linked.unit)
+        ways = [
+            (i, to)
+            for i, to in enumerate(linked.outputs)
+            if i >= first and to is not None and (possible is None or i in possible)
+        ]
+        killed = possible is None or KILL in possible
+        lost = possible is None or bool(possible - {i for i, _ in ways} - {KILL})
+        cases = [f"i32 {GONE}, label %sent"] + [f"i32 {KILL}, label %killed"] * killed
         cases += [f"i32 {i}, label %way{i}" for i, _ in ways]
-        t.do(f"switch i32 %rp, label %lost [{' '.join(cases)}]")
+        t.do(f"switch i32 %rp, label %{'lost' if lost or killed else 'sent'} [{' '.join(cases)}]")
         for i, (instance, port) in ways:
             t.at(f"way{i}")
             t.do(f"call {CHAIN} void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
             t.jump("sent")
-        t.at("killed")
-        t.branch(t.op("icmp eq i32 %rr, -1"), "quiet", "lost")
-        t.at("quiet")
-        frame.kill("%p")
-        t.jump("sent")
-        t.at("lost")
-        frame.kill("%p")
-        wide = t.op("sext i32 %rr to i64")
-        at = t.op(f"getelementptr inbounds i64, ptr %s, i64 {wide}")
-        t.bump(at, frame.site.layout.drop(0))
-        t.jump("sent")
+        if killed:
+            t.at("killed")
+            t.branch(t.op("icmp eq i32 %rr, -1"), "quiet", "lost")
+            t.at("quiet")
+            frame.kill("%p")
+            t.jump("sent")
+        if killed or lost:
+            t.at("lost")
+            frame.kill("%p")
+            wide = t.op("sext i32 %rr to i64")
+            at = t.op(f"getelementptr inbounds i64, ptr %s, i64 {wide}")
+            t.bump(at, frame.site.layout.drop(0))
+            t.jump("sent")
         t.at("sent")
 
     def _pull_joint(self, i: int) -> str:
@@ -416,6 +425,14 @@ class Emitter:
                     stack.append((name, True))
                     stack += [(n, False) for n in calls[name] if n not in seen]
         return order
+
+
+def _ports(unit: Unit) -> set[int] | None:
+    """The ports that `process` can say, None when that is computed."""
+    process = unit.function("process")
+    assert process is not None
+    values = [n.value for n in walk(process.body) if isinstance(n, ops.Return) and n.value is not None]
+    return {v.value for v in values if isinstance(v, Const)} if all(isinstance(v, Const) for v in values) else None
 
 
 def now_offset(program: Program, layout: Layout) -> int:
