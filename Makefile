@@ -33,7 +33,7 @@ demo: $(VENV)/.mezzo
 
 test: $(VENV)/.mezzo-test
 	@sh .ci/system tshark iproute2 iputils-ping curl tcpdump iperf3 ethtool
-	@$(MAKE) --no-print-directory lint types unit
+	@$(MAKE) --no-print-directory --keep-going lint types unit
 
 lint: $(VENV)/.mezzo-test
 	$(BIN)/ruff check

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError, Span
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def read_source(args: argparse.Namespace) -> Source:
 
 def find_source(words: Sequence[str], expression: str | None, clickpath: str = "") -> Source:
     """The configuration that a command line names; MezzoError where it names none, or several."""
-    variables = dict(w.split("=", 1) for w in words if _VARIABLE.match(w))
-    files = [w for w in words if not _VARIABLE.match(w)]
+    variables = dict(w.split("=", 1) for w in words if VARIABLE.match(w))
+    files = [w for w in words if not VARIABLE.match(w)]
     if expression is not None and files:
         raise MezzoError(Diagnostic("the configuration is given twice", hint=f"give either -e or the file {files[0]}"))
     if len(files) > 1:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mezzo import __version__
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._source import find_source
+from mezzo.tools._source import VARIABLE, find_source
 from mezzo.tools._terminal import print_errors
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ def refuse(args: argparse.Namespace) -> None:
 
 
 def definitions(given: Sequence[str]) -> list[str]:
-    wrong = [d for d in given if "=" not in d]
+    wrong = [d for d in given if not VARIABLE.match(d)]
     if wrong:
-        raise MezzoError(Diagnostic(f"-D {wrong[0]}: no value is given", hint=f"write -D {wrong[0]}=VALUE"))
+        raise MezzoError(Diagnostic(f"-D {wrong[0]}: this gives no variable a value", hint="write -D VAR=VALUE"))
     return list(given)
 
 
@@ -139,7 +139,7 @@ def sources(args: argparse.Namespace) -> tuple[list[str], str | None]:
     if len(args.expression) > 1:
         raise MezzoError("the configuration is given twice, each with -e")
     words = [*args.file, *args.words]
-    if not args.expression and all("=" in w for w in words):
+    if not args.expression and all(VARIABLE.match(w) for w in words):
         words.append("-")
     return words, args.expression[0] if args.expression else None
 
