@@ -137,6 +137,12 @@ def test_ids_count_up_and_fix_anno_can_be_left(vectors: Any) -> None:
     assert {p[12:16] for p in got} == {socket.inet_aton("10.0.0.9")}
 
 
+def test_the_source_can_be_changed(vectors: Any) -> None:
+    text = TEXT.format("", "1.2.3.4, timeexceeded")
+    got = vectors(text, {"in0": [ip()]}, reads={"e.src": "10.0.0.9"}, outputs=["out0"], writes=[("e.src", "10.0.0.9")])
+    check(got["out"]["out0"][0], 11, 0, 0, ip())
+
+
 def test_types_that_are_no_errors_are_refused() -> None:
     for bad in ("echo", "0", "timestamp-reply"):
         with pytest.raises(MezzoError, match="is not an error"):

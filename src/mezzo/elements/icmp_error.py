@@ -22,12 +22,15 @@ from mezzo.elements import (
     Port,
     Table,
     bounded,
+    read,
     u8,
     u16,
     u32,
     u64,
     walltime,
+    write,
 )
+from mezzo.wire.address import format_ip
 
 UNREACHABLE, SOURCE_QUENCH, REDIRECT, TIME_EXCEEDED, PARAMETER_PROBLEM = 3, 4, 5, 11, 12
 ERRORS = (UNREACHABLE, SOURCE_QUENCH, REDIRECT, TIME_EXCEEDED, PARAMETER_PROBLEM)
@@ -92,6 +95,14 @@ class ICMPError(Element):
             self.bad.set(address, 1)
         self.id, self.fix = 1, int(self.use_fix_anno)
         self.own, self.kind, self.longest, self.next_mtu = self.src, self.type << 8 | self.code, self.mtu, self.pmtu
+
+    @read("src", "source address of the answers")
+    def read_src(self):
+        return format_ip(self.own)
+
+    @write("src", "source address of the answers")
+    def write_src(self, text):
+        self.own = IPAddress().parse(text.strip(), self.env)
 
     def process(self, p: Packet) -> Port:
         if not p.has_network or p.network_offset < 0:
