@@ -17,7 +17,8 @@ ERROR = Diagnostic("no such thing", Span("x.click", 3, 5, "a -> b;", 1), hint="w
 
 
 def test_numbers_stand_to_the_right():
-    assert table(("name", "n"), [("a", 1), ("bc", 12345)]).splitlines() == ["name       n", "a          1", "bc    12,345"]
+    lines = table(("name", "n"), [("a", 1), ("bc", 12345)]).splitlines()
+    assert lines == ["name       n", "a          1", "bc    12,345"]
 
 
 def test_a_table_may_be_empty():

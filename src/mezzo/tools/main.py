@@ -13,7 +13,7 @@ import argparse
 import ast
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -78,13 +78,12 @@ def overview() -> str:
     return "\n".join([*lines, "", "`click` is the same router behind the options of Click's user-level driver."])
 
 
-def guarded(work: object) -> int:
+def guarded(work: Callable[[], int]) -> int:
     """Runs `work()`; a user's error is printed instead of a traceback, a reader that went away ends it quietly."""
     from mezzo.base import MezzoError
 
-    assert callable(work)
     try:
-        status = int(work())
+        status = work()
         sys.stdout.flush()
         return status
     except MezzoError as trouble:
@@ -96,6 +95,10 @@ def guarded(work: object) -> int:
     except BrokenPipeError:
         # What is still buffered would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as trouble:
+        # A disk that is full, a file that went away while packets flowed: not ours, and no traceback's business.
+        print(f"mezzo: {trouble}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("mezzo: interrupted", file=sys.stderr)
