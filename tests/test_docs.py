@@ -33,6 +33,7 @@ from mezzo.targets import target_names
 from mezzo.tools._page import own_classes
 from mezzo.tools.help import pages
 from mezzo.tools.main import main
+from mezzo.tools.run import read_handler
 
 ROOT = Path(__file__).parent.parent
 # docs/design.md says what is planned and why; its one class is a sketch.
@@ -173,6 +174,6 @@ def test_the_example_of_an_element_runs_on_every_target(cls, tmp_path, monkeypat
         with Router.from_click(
             cls.example, f"{cls.__name__}'s example", target=target, virtual=True, frames=4096
         ) as router:
-            router.run(seconds=30, rounds=200_000)
-            found = {path: router.read(path) for path in cls.example_reads}
+            router.run(seconds=3600, rounds=200_000)
+            found = {path: read_handler(router, path) for path in cls.example_reads}
         assert found == cls.example_reads, target

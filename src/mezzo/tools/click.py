@@ -173,6 +173,8 @@ def drive(router: Router, args: argparse.Namespace, file: str) -> None:
 
 def read_handlers(router: Router, paths: Sequence[str]) -> int:
     """Prints handlers as Click does: with a head line each where there are several; 1 when one could not be read."""
+    from mezzo.tools.run import read_handler
+
     found: list[tuple[str, bool]] = []
     troubles: list[Diagnostic] = []
     for path in paths:
@@ -180,7 +182,7 @@ def read_handlers(router: Router, paths: Sequence[str]) -> int:
         found += [(name, len(paths) > 1 or names != [path]) for name in names]
     for name, headed in found:
         try:
-            text = router.read(name)
+            text = read_handler(router, name)
         except MezzoError as trouble:
             troubles += trouble.diagnostics
             continue
@@ -191,7 +193,8 @@ def read_handlers(router: Router, paths: Sequence[str]) -> int:
 
 def expand(router: Router, path: str) -> list[str]:
     """A handler of every element whose name fits a pattern (`q*.length`) or whose class is named (`Queue.length`)."""
-    owner, dot, handler = path.rpartition(".")
+    name, space, argument = path.partition(" ")
+    owner, dot, handler = name.rpartition(".")
     if not dot or owner in router.elements:
         return [path]
     if any(c in owner for c in "*?["):
@@ -200,16 +203,17 @@ def expand(router: Router, path: str) -> list[str]:
         names = [n for n, e in router.elements.items() if owner in {c.__name__ for c in type(e).__mro__}]
     tables = {n: router.handlers.table(router.elements[n]) for n in names}
     readable = [n for n in names if handler in tables[n] and tables[n][handler].read]
-    return [f"{n}.{handler}" for n in readable] or [path]
+    return [f"{n}.{handler}{space}{argument}" for n in readable] or [path]
 
 
 def exit_status(router: Router, path: str) -> int:
     """A number, or true (0) or false (1); anything else is an error, and 255."""
     from mezzo.elements.args import Bool, Env
     from mezzo.elements.units import parse_int
+    from mezzo.tools.run import read_handler
 
     try:
-        text = router.read(path).strip()
+        text = read_handler(router, path).strip()
         try:
             return parse_int(text) & 0xFF
         except ValueError:

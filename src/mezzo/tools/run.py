@@ -85,13 +85,19 @@ def main(args: argparse.Namespace) -> int:
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         result = drive(router, args, compile_s, tracer)
-        reads = {path: router.read(path) for path in args.handlers}
+        reads = {path: read_handler(router, path) for path in args.handlers}
     tell(result, reads, traces, args)
     if args.report:
         from mezzo.tools._result import report
 
         Path(args.report).write_text(report(result, source.file), encoding="utf-8")
     return 0
+
+
+def read_handler(router: Router, path: str) -> str:
+    """What `EL.H`, or `EL.H ARGUMENT`, reads."""
+    name, _, argument = path.partition(" ")
+    return router.read(name, argument)
 
 
 def require_writable(name: str) -> None:
