@@ -47,6 +47,12 @@ def test_no_color_is_heard(monkeypatch):
     assert "\x1b" not in out.getvalue()
 
 
+def test_control_characters_of_a_file_do_not_reach_the_terminal():
+    out = io.StringIO()
+    print_errors([Diagnostic("odd", Span("x", 1, 1, "\x1b[2J\tcaf\u00e9\x9b"))], out)
+    assert "| ·[2J\tcaf\u00e9·\n" in out.getvalue()
+
+
 def test_progress_shows_on_terminals_only():
     quiet, terminal = io.StringIO(), Terminal()
     for stream in (quiet, terminal):

@@ -13,6 +13,8 @@ from mezzo.base import Diagnostic
 BOLD, RED, YELLOW, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 _CARET = re.compile(r"^ +\| .*\^")
 _SOURCE = re.compile(r"^ *\d* \|")
+# A file that is no text must not steer the terminal: control characters but newline and tab become dots.
+_HARMLESS = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def has_colour(stream: TextIO) -> bool:
@@ -25,7 +27,7 @@ def print_errors(diagnostics: Iterable[Diagnostic], stream: TextIO | None = None
     out = stream or sys.stderr
     colour = has_colour(out)
     for d in diagnostics:
-        text = d.render()
+        text = d.render().translate(_HARMLESS)
         print(paint(text, RED if d.severity == "error" else YELLOW) if colour else text, file=out)
     out.flush()
 
