@@ -67,6 +67,7 @@ def test_every_subcommand_has_help(mezzo, name):
         (("help", "Quue"), "did you mean Queue"),
         (("help", "--markdown"), "help on what?"),
         (("elements", "zzz"), "no element has `zzz`"),
+        (("ir",), "the IR of what?"),
         (("ir", "Quue"), "neither a file nor an element class"),
         (("ir", "-e", "Idle -> Discard", "--element", "x"), "there is no element `x`"),
         (("bench", "nix"), "there is no benchmark nix"),

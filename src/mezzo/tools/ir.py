@@ -45,6 +45,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     load_elements(args.elements)
+    if not args.words and args.expression is None:
+        raise MezzoError(Diagnostic("the IR of what?", hint="name an element class or a configuration file"))
     named = maybe_class(args.words)
     plan = plan_of(args) if named is None or args.llvm else None
     if args.llvm:
