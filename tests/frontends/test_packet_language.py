@@ -415,3 +415,28 @@ def test_in_looks_for_one_of_several():
     given = [(3, 0), (5, 0), (9, 9), (9, 8), (100, 0), (199, 199), (200, 0)]
     want = [(3, 0), (3, 0), (3, 9), (1, 8), (0, 0), (2, 199), (1, 0)]
     ends("LangOneOf", [bytes(x) for x in given], [bytes(x) for x in want])
+
+
+class LangEither(Element):
+    """A conditional expression whose branches act, or would fault."""
+
+    low: u32
+    high: u32
+    reads = ("low", "high")
+
+    def process(self, p: Packet) -> Port:
+        first = p.u8(0) if p.length > 0 else 0
+        self.high += self.tall() if first > 0 else self.short()
+        return 0
+
+    def short(self) -> u32:
+        self.low += 1
+        return 0
+
+    def tall(self) -> u32:
+        return 2
+
+
+def test_a_conditional_expression_does_what_its_branch_does():
+    packets = [b"", b"\0", b"\1\2"]
+    ends("x :: LangEither", packets, packets, reads={"x.low": "2", "x.high": "2"}, drops={})

@@ -408,12 +408,22 @@ class Expressions:
         cond = self.condition(node.test)
         if isinstance(cond, ops.Const):
             return self.expr(node.body if cond.value else node.orelse)
-        a, b = self.expr(node.body), self.expr(node.orelse)
+        with self.out.block() as then:
+            a = self.expr(node.body)
+        with self.out.block() as orelse:
+            b = self.expr(node.orelse)
         if isinstance(a, Lit) and isinstance(b, Lit):
             type_ = values.default_type(min(a.value, b.value) if min(a.value, b.value) < 0 else max(a.value, b.value))
         else:
             type_ = self.common(a, b, node, node.body, node.orelse)
-        return Num(ops.Select(type_, cond, self.fit(a, type_, node.body, ""), self.fit(b, type_, node.orelse, "")))
+        x, y = self.fit(a, type_, node.body, ""), self.fit(b, type_, node.orelse, "")
+        if not (then or orelse or values.acts(x) or values.acts(y)):
+            return Num(ops.Select(type_, cond, x, y))
+        # Only the branch that is taken may act or fault; a Select evaluates both.
+        name = self.out.fresh("either")
+        branches = (*then, ops.Set(name, x)), (*orelse, ops.Set(name, y))
+        self.out.add(ops.If(cond, *branches, span=self.source.span(node)))
+        return Num(ops.Local(type_, name))
 
     # -- header fields
 

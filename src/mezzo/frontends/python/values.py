@@ -179,3 +179,14 @@ def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
     if isinstance(b, ops.Const) and b != deciding:
         return a
     return ops.Logic(op, a, b)
+
+
+# Expressions that do something, or may fault.
+ACTING = (ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.Random, ops.Call, ops.Host)
+
+
+def acts(e: ops.Expr) -> bool:
+    """Whether it makes a difference that an expression is evaluated at all."""
+    if isinstance(e, ACTING):
+        return True
+    return any(isinstance(part, ops.Expr) and acts(part) for part in vars(e).values())
