@@ -115,6 +115,6 @@ def test_argument_offsets_point_into_the_text_as_written() -> None:
 
 def test_half_a_million_routes_split_quickly() -> None:
     table = ",\n".join(["10.0.0.0/24 1.2.3.4 1"] * 512_621)
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert len(split_args(table)) == 512_621
-    assert time.perf_counter() - begin < 2  # a tenth of this on an idle machine
+    assert time.process_time() - begin < 2  # a tenth of this on an idle machine

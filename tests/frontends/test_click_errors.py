@@ -56,10 +56,10 @@ def test_messages(name: str, golden: Callable[[str, str], None]) -> None:
     ids=lambda text: text[:12],
 )
 def test_hostile_texts_end_in_located_errors(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(MezzoError):
         parse_click(text)
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 20
 
 
 def test_classes_that_double_each_other_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,10 +153,10 @@ def test_ten_thousand_elements_are_quick() -> None:
         f"c{i}[1] -> Null -> Discard; c{i}[2] -> Discard; InfiniteSource(R {i}) -> e{i};\n"
         for i in range(1111)
     )
-    begin = time.perf_counter()
+    begin = time.process_time()
     result, reporter = resolve(text)
     assert len(result.graph.instances) == 9999 and not reporter.diagnostics
-    assert time.perf_counter() - begin < 5  # about 1 s on an idle machine
+    assert time.process_time() - begin < 5  # about 1 s on an idle machine
 
 
 def test_long_chains_do_not_recurse() -> None:

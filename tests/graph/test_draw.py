@@ -115,6 +115,6 @@ def test_large_graphs_are_drawn_in_bounded_time() -> None:
         f"rt[{i}] -> c{i} :: Classifier(a, b) -> Queue -> Unqueue -> Discard; c{i}[1] -> Counter -> Discard;"
         for i in range(150)
     )
-    begin = time.perf_counter()
+    begin = time.process_time()
     draw_svg(resolved(text))
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10

@@ -21,6 +21,11 @@ def test_handlers_by_class_and_by_pattern(click):
     assert click("-e", FIVE, "-h", "[cd].count").out == "c.count:\n5\nd.count:\n5\n"
 
 
+def test_a_handler_may_take_an_argument(click):
+    text = "Idle -> r :: StaticIPLookup(10.0.0.0/8 18.26.4.1 0) -> Discard;"
+    assert click("-q", "-e", text, "-h", "r.lookup 10.0.0.9").out.split() == ["0", "18.26.4.1"]
+
+
 def test_a_handler_that_is_not_there_is_status_1(click):
     done = click("-e", FIVE, "-h", "c.nix", "-h", "c.count")
     assert done.status == 1
