@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mezzo.base.cache import trim
 from mezzo.ir import ops
 from mezzo.ir.module import Program
 from mezzo.ir.types import U32
@@ -57,7 +58,7 @@ def test_the_oldest_go(tmp_path: Path) -> None:
     for i in range(4):
         (tmp_path / f"{i}.o").write_bytes(bytes(100))
         os.utime(tmp_path / f"{i}.o", (i, i))
-    cache.trim(tmp_path, 250)
+    trim(tmp_path, 250)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["2.o", "3.o"]
 
 

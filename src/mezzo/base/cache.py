@@ -11,34 +11,43 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 BOUND = 256 << 20  # bytes
+TRIM_AT = "0"  # names are hashes: one save in sixteen looks through the directory
 
 
-def directory() -> Path:
+def directory() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "mezzo"
+    return os.path.join(base, "mezzo")
 
 
 @cache
 def own_stamp() -> str:
     """Changes whenever a source file of mezzo does: names, sizes and times of all of them."""
-    root = Path(__file__).parents[1]
     stamp = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        stat = path.stat()
-        stamp.update(f"{path}:{stat.st_size}:{stat.st_mtime_ns}\n".encode())
+    for line in sorted(_sources(os.path.dirname(os.path.dirname(__file__)))):
+        stamp.update(line.encode())
     return stamp.hexdigest()
+
+
+def _sources(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                stat = entry.stat()
+                yield f"{entry.path}:{stat.st_size}:{stat.st_mtime_ns}\n"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _sources(entry.path)
 
 
 def load(name: str) -> bytes | None:
     """The content kept under `name`."""
-    path = directory() / name
+    path = os.path.join(directory(), name)
     try:
-        raw = path.read_bytes()
+        with open(path, "rb") as file:
+            raw = file.read()
         with contextlib.suppress(OSError):
             os.utime(path)
     except OSError:
@@ -51,29 +60,31 @@ def save(name: str, content: bytes) -> None:
     """Keeps `content`, if the disk lets us."""
     with contextlib.suppress(OSError):
         folder = directory()
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        os.makedirs(folder, exist_ok=True)
+        temporary = os.path.join(folder, f"{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 file.write(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, folder / name)
+            os.replace(temporary, os.path.join(folder, name))
         except OSError:
             os.unlink(temporary)
             raise
-        trim(folder)
+        if name[0] in TRIM_AT:
+            trim(folder)
 
 
-def trim(folder: Path, bound: int = BOUND) -> None:
+def trim(folder: str | os.PathLike[str], bound: int = BOUND) -> None:
     """Removes the files touched longest ago until the rest fits."""
     files = []
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):
-            stat = path.stat()
-            files.append((stat.st_mtime_ns, stat.st_size, path))
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                stat = entry.stat()
+                files.append((stat.st_mtime_ns, stat.st_size, entry.path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):
         if total <= bound:
             return
         with contextlib.suppress(OSError):
-            path.unlink()
+            os.unlink(path)
             total -= size

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Mapping
 from functools import cache as once
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from mezzo.base.cache import load, save
 from mezzo.ir.module import Program
 from mezzo.packet.arena import Arena
 from mezzo.targets.native import cache as disk
-from mezzo.targets.native.emit import Emitter
 from mezzo.targets.native.layout import Layout
 from mezzo.targets.native.run import Engine
+
+if TYPE_CHECKING:
+    from mezzo.targets.native.emit import Emitter
 
 Host = Callable[..., int | None]
 INLINE = 225  # LLVM's own threshold at O2
@@ -48,24 +53,21 @@ def compile_text(text: str) -> bytes:
     return bytes(made.emit_object(module))
 
 
-def always_doors(program: Program, emitter: Emitter) -> Iterator[tuple[str, str]]:
-    """(name, what it opens to) of the doors every engine has: entries, init, and ports that nobody is connected to."""
+def always_doors(program: Program, symbol: Callable[[int, str], str]) -> list[str]:
+    """What the doors that every engine has open to: entries, init, and ports that nobody is connected to."""
     pushed = {to for x in program.instances for to in x.outputs if to is not None}
     asked = {to for x in program.instances for to in x.inputs if to is not None}
-    seen: set[str] = set()
+    found: list[str] = []
     for i, linked in enumerate(program.instances):
-        names = [emitter.symbol(i, f.name) for f in linked.unit.functions if f.entry or f.name in ("init", "run")]
+        found += [symbol(i, f.name) for f in linked.unit.functions if f.entry or f.name in ("init", "run")]
         roles = {f.name for f in linked.unit.functions}
         if roles & {"process", "push"} and not any(linked.pull_inputs) and not _all_known(i, linked.inputs, pushed):
-            names.append(f"push{i}")
+            found.append(f"push{i}")
         if roles & {"process", "pull"} and any(
             pull and (i, port) not in asked for port, pull in enumerate(linked.pull_outputs)
         ):
-            names.append(f"pull{i}")
-        for name in names:
-            if name not in seen:
-                seen.add(name)
-                yield f"door_{name}", name
+            found.append(f"pull{i}")
+    return list(dict.fromkeys(found))
 
 
 def _all_known(instance: int, inputs: tuple[object, ...], pushed: set[tuple[int, int]]) -> bool:
@@ -73,30 +75,50 @@ def _all_known(instance: int, inputs: tuple[object, ...], pushed: set[tuple[int,
 
 
 class Code:
-    """The loaded object code of a program; more doors are made when somebody asks (by compiling once more)."""
+    """The loaded object code of a program; more doors are made when somebody asks (by compiling once more).
 
-    def __init__(self, program: Program, arena: Arena, trace: bool, cache: bool) -> None:
+    What is kept on disk is one line of JSON, the names that doors open to, then the object code: which functions equal
+    instances share, and so how doors are called, shows only in bodies, and `program` may be of skeletons.
+    """
+
+    def __init__(
+        self, program: Program, arena: Arena, trace: bool, cache: bool, whole: Callable[[], Program] | None = None
+    ) -> None:
         self.program, self.arena, self.trace, self.cache = program, arena, trace, cache
+        self.whole = whole or (lambda: program)
         self.keys, self.units = disk.unit_keys(program)
         self.layout = Layout.of(program, self.keys)
-        self.emitter = Emitter(program, self.keys, self.layout, arena, trace)
-        self.doors = dict(always_doors(program, self.emitter))
         self.from_disk = False
+        self.wanted: list[str] = []  # doors beyond those that are always there
         self.engines: list[Any] = []  # all that were linked: doors handed out before must stay good
         self._load()
+
+    @cached_property
+    def emitter(self) -> Emitter:
+        """Only for a program whose code is not on disk."""
+        # It needs the IR's classes, which take longer to make than code to load.
+        from mezzo.targets.native.emit import Emitter
+
+        return Emitter(self.whole(), self.keys, self.layout, self.arena, self.trace)
 
     def _load(self) -> None:
         """Makes or finds the object code and links it into this process."""
         arena = self.arena
-        more = (machine()[1], arena.frames, arena.frame_size, self.trace, sorted(self.doors))
+        more = (machine()[1], arena.frames, arena.frame_size, self.trace, self.wanted)
         name = disk.key(self.program, self.keys, self.units, more)
-        code = disk.load(name) if self.cache else None
-        self.from_disk = code is not None
-        if code is None:
-            code = compile_text(self.emitter.module(iter(self.doors.items())))
+        kept = load(name) if self.cache else None
+        self.from_disk = kept is not None
+        if kept is None:
+            doors = self._targets()
+            kept = json.dumps(doors).encode() + b"\n" + compile_text(self.emitter.module(doors))
             if self.cache:
-                disk.save(name, code)
+                save(name, kept)
+        head, _, code = kept.partition(b"\n")
+        self.doors = frozenset(json.loads(head))
         self._link(code)
+
+    def _targets(self) -> list[str]:
+        return [*dict.fromkeys([*always_doors(self.program, self.emitter.symbol), *self.wanted])]
 
     def _link(self, code: bytes) -> None:
         made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
@@ -106,17 +128,22 @@ class Code:
         self.engine = engine
         self.engines.append(engine)
 
+    def function_door(self, instance: int, function: str) -> int:
+        """The address of the door to a function of an instance."""
+        names = (f"u{self.keys[instance]}_{function}", f"i{instance}_{function}")
+        known = next((name for name in names if name in self.doors), None)
+        return self.door(known or self.emitter.symbol(instance, function))
+
     def door(self, target: str) -> int:
         """The address of the door to `target`."""
-        name = f"door_{target}"
-        if name not in self.doors:
-            self.doors[name] = target
+        if target not in self.doors:
+            self.wanted.append(target)
             self._load()
-        return int(self.engine.get_function_address(name))
+        return int(self.engine.get_function_address(f"door_{target}"))
 
     def assembly(self) -> str:
         """The LLVM assembly, before optimisation: for the curious."""
-        return self.emitter.module(iter(self.doors.items()))
+        return self.emitter.module(self._targets())
 
 
 def build(
@@ -132,8 +159,7 @@ def build(
     whole: Callable[[], Program] | None = None,
 ) -> Engine:
     """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
-    program = whole() if whole is not None else program
-    code = Code(program, arena, trace is not None, cache)
+    code = Code(program, arena, trace is not None, cache, whole)
     return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Program, Unit
@@ -25,7 +25,7 @@ from mezzo.ir.ops import KILL, Const
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native.frame import GONE, Frame, Site
-from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, walk
+from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
@@ -93,9 +93,9 @@ class Emitter:
 
     # -- the whole
 
-    def module(self, doors: Iterator[tuple[str, str]]) -> str:
-        """The assembly, given (door, what it opens to)."""
-        texts = [self._door(door, target) for door, target in doors]
+    def module(self, doors: Iterable[str]) -> str:
+        """The assembly, given what the doors open to."""
+        texts = [self._door(f"door_{target}", target) for target in doors]
         self.functions = {}
         todo = [name for text in texts for name in _NAME.findall(text)]
         while todo:
@@ -433,9 +433,3 @@ def _ports(unit: Unit) -> set[int] | None:
     assert process is not None
     values = [n.value for n in walk(process.body) if isinstance(n, ops.Return) and n.value is not None]
     return {v.value for v in values if isinstance(v, Const)} if all(isinstance(v, Const) for v in values) else None
-
-
-def now_offset(program: Program, layout: Layout) -> int:
-    """Where the clock is: the scheduler's scalar `now`, or a word of the runtime where it has none."""
-    states = layout.units[0].states if layout.units else {}
-    return layout.offsets[0] + states["now"] if "now" in states else RUNTIME["now"]

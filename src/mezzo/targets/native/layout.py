@@ -142,6 +142,12 @@ class Layout:
         return Layout(tuple(units), tuple(offsets), -(-at // 4096) * 4096)
 
 
+def now_offset(program: Program, layout: Layout) -> int:
+    """Where the clock is: the scheduler's scalar `now`, or a word of the runtime where it has none."""
+    states = layout.units[0].states if layout.units else {}
+    return layout.offsets[0] + states["now"] if "now" in states else RUNTIME["now"]
+
+
 def walk(node: object) -> Iterator[object]:
     """Every IR node below `node`, itself included."""
     if isinstance(node, tuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Arena, Packet
-from mezzo.targets.native.emit import now_offset
-from mezzo.targets.native.layout import RUNTIME
+from mezzo.targets.native.layout import RUNTIME, now_offset
 from mezzo.targets.native.state import Memory, address_of, make_cell
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Engine:
         self.layout, self.memory = code.layout, Memory(code.layout.size)
         self.cells = self._take_over(cells)
         self._hosts, self._errors = hosts, list[BaseException]()
-        self._doors: dict[str, Any] = {}
+        self._doors: dict[tuple[Any, ...], Any] = {}
         self._arena = _address(code.arena)
         self._now = now_offset(self.program, self.layout)
         self._callbacks = (HOST(self._host), TRACE(self._tracer(trace)))
@@ -73,25 +73,28 @@ class Engine:
         declared = self.program.instances[instance].unit.function(function)
         if declared is None:
             raise KeyError(f"{self.program.instances[instance].name} has no function {function}")
-        result = self._enter(self.code.emitter.symbol(instance, function), instance, args)
+        find = partial(self.code.function_door, instance, function)
+        result = self._enter((instance, function), find, instance, args)
         if declared.ret is PACKET:
             return -1 if result == NONE else result
         return declared.ret.wrap(result) if declared.ret.bits else None
 
     def push(self, instance: int, port: int, frame: int) -> None:
         """Delivers a packet to input `port`; it is consumed."""
-        self._enter(f"push{instance}", instance, (port, frame))
+        self._enter(("push", instance), partial(self.code.door, f"push{instance}"), instance, (port, frame))
 
     def pull(self, instance: int, port: int) -> int:
         """A packet pulled from output `port`: its frame, or -1."""
-        frame = self._enter(f"pull{instance}", instance, (port,))
+        frame = self._enter(("pull", instance), partial(self.code.door, f"pull{instance}"), instance, (port,))
         return -1 if frame == NONE else frame
 
-    def _enter(self, target: str, instance: int, args: tuple[int | Packet, ...]) -> int:
-        """Goes in by the door to `target`; an exception of a callback comes out here."""
-        door = self._doors.get(target)
+    def _enter(
+        self, key: tuple[Any, ...], find: Callable[[], int], instance: int, args: tuple[int | Packet, ...]
+    ) -> int:
+        """Goes in by the door known as `key`, found once; an exception of a callback comes out here."""
+        door = self._doors.get(key)
         if door is None:
-            door = self._doors[target] = DOOR(self.code.door(target))
+            door = self._doors[key] = DOOR(find())
         area = (ctypes.c_uint64 * (2 * len(args) + 2))()
         for i, arg in enumerate(args):
             value = (arg.frame if isinstance(arg, Packet) else int(arg)) & ((1 << 128) - 1)
