@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,14 @@ LISTS = {"ir/ops.py"}  # the one list of ops: a table, one row after another
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything of mezzo that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, a.name) for a in node.names if a.name.split(".")[0] == "mezzo")
         elif isinstance(node, ast.ImportFrom):
@@ -66,7 +72,5 @@ def test_no_file_is_too_long_to_read():
 
 
 def test_every_file_opens_with_its_theory():
-    bare = [
-        str(p.relative_to(SOURCE)) for p in FILES if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))
-    ]
+    bare = [str(p.relative_to(SOURCE)) for p in FILES if not ast.get_docstring(tree(p))]
     assert not [b for b in bare if not b.endswith("__init__.py")], bare

@@ -92,6 +92,7 @@ def test_a_mistyped_file_name_gets_a_hint(mezzo, tmp_path):
     assert f"did you mean {tmp_path}/router.click?" in mezzo("check", str(tmp_path / "ruter.click")).err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_message():
     read, write = os.pipe()
     os.close(read)
@@ -110,6 +111,7 @@ def test_help_and_version_do_not_load_a_compiler():
         subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_the_name_click_starts_the_driver(tmp_path):
     link = tmp_path / "click"
     link.write_text(f"#!{sys.executable}\nimport sys; from mezzo.tools.main import main; sys.exit(main())\n")

@@ -15,7 +15,9 @@ from mezzo.targets import target_names
 
 FULL = """s :: InfiniteSource(LIMIT 15) -> q :: SimpleQueue(10)
  -> u :: Unqueue -> p :: Paint(3) -> c :: CheckPaint(2) -> Discard;"""
-targets = pytest.mark.parametrize("target", target_names())
+# The quick look at a change does without the compiler.
+MARKED = [t if t == "python" else pytest.param(t, marks=pytest.mark.slow) for t in target_names()]
+targets = pytest.mark.parametrize("target", MARKED)
 
 
 @targets
