@@ -147,6 +147,7 @@ def test_a_connection_of_a_graph_built_by_hand_may_name_nothing() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_ten_thousand_elements_are_quick() -> None:
     text = "".join(
         f"e{i} :: Counter; e{i} -> c{i} :: Classifier(1, 2, -) -> Queue(200) -> Unqueue -> Discard;"
@@ -159,6 +160,7 @@ def test_ten_thousand_elements_are_quick() -> None:
     assert time.process_time() - begin < 5  # about 1 s on an idle machine
 
 
+@pytest.mark.slow
 def test_long_chains_do_not_recurse() -> None:
     result, reporter = resolve("a :: Null" + " -> Null" * 8_000 + " -> a")
     assert len(reporter.errors) == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from mezzo.base import MezzoError
 from mezzo.ir import ops
 from mezzo.ir.linear import check_linear
@@ -161,6 +163,7 @@ def accepted(body: ops.Body) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_no_path_through_accepted_code_breaks_the_rules() -> None:
     rng, sound = Random(1), 0
     for _ in range(4000):

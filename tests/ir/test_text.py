@@ -20,6 +20,7 @@ from tests.ir.units import units
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
+@pytest.mark.slow
 @given(units())
 @settings(max_examples=60, deadline=None, suppress_health_check=QUIET, derandomize=True)
 def test_any_valid_unit_reads_back(unit: Unit) -> None:
@@ -98,6 +99,7 @@ def test_errors_of_the_text_have_a_place(line: str, message: str) -> None:
     assert caught.value.diagnostics[0].span is not None
 
 
+@pytest.mark.slow
 @given(units())
 @settings(max_examples=10, deadline=None, suppress_health_check=QUIET, derandomize=True)
 def test_damaged_text_gives_an_error_and_no_crash(unit: Unit) -> None:

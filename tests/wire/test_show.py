@@ -85,6 +85,7 @@ def test_detail_names_every_field() -> None:
         assert piece in page
 
 
+@pytest.mark.slow
 @given(
     st.binary(max_size=120),
     st.sampled_from([b"", bytes(12) + b"\x08\0", bytes(12) + b"\x86\xdd", bytes(12) + b"\x81\0"]),
