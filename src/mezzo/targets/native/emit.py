@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Program, Unit
@@ -29,6 +30,7 @@ from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset,
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
+from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
 from mezzo.targets.native.tables import table_text
 from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
@@ -39,7 +41,7 @@ SMALL = 60  # lines: never fenced
 PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
 JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
 _FIXED = "wake|timer_set|timer_clear|run_task|fire_timer|trace|now"
-_NAME = re.compile(rf"@((?:push|pull|ready)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
+_NAME = re.compile(rf"@((?:push|pull|ready|leave)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
 
 
 def shared_functions(unit: Unit) -> frozenset[str]:
@@ -47,7 +49,7 @@ def shared_functions(unit: Unit) -> frozenset[str]:
     calls, placed = {}, set()
     for function in unit.functions:
         nodes = list(walk(function.body))
-        calls[function.name] = {n.function for n in nodes if isinstance(n, ops.Call)}
+        calls[function.name] = {n.function for n in nodes if isinstance(n, ops.Call | Leave)}
         if any(isinstance(n, PLACED) for n in nodes):
             placed.add(function.name)
     while grown := {name for name, called in calls.items() if called & placed} - placed:
@@ -59,10 +61,14 @@ class Emitter:
     """Makes the assembly of one program.  `keys[i]` numbers instance i's unit; equal units have equal numbers."""
 
     def __init__(self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool) -> None:
-        self.program, self.keys, self.layout, self.arena, self.trace = program, keys, layout, arena, trace
+        self.keys, self.layout, self.arena, self.trace = keys, layout, arena, trace
         self.needs: set[object] = {"kill"}
         self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
-        self.shared = {key: shared_functions(program.instances[i].unit) for key, i in self.first.items()}
+        self.times = Counter(keys)
+        units = {key: outline(program.instances[i].unit) for key, i in self.first.items()}
+        instances = tuple(replace(x, unit=units[key]) for x, key in zip(program.instances, keys, strict=True))
+        self.program = replace(program, instances=instances)
+        self.shared = {key: shared_functions(unit) for key, unit in units.items()}
         self.functions: dict[str, str] = {}
         # That nobody else touches the context and the arena while code runs lets LLVM keep counters and the pool's
         # fill in registers through a loop.  Shared functions get the context twice, so there it would be a lie.
@@ -87,7 +93,7 @@ class Emitter:
         linked, key = self.program.instances[instance], self.keys[instance]
         return Site(
             unit=linked.unit, layout=self.layout.units[instance], arena=self.arena, prefix=f"i{instance}_",
-            linked=None if shared else linked, shared=self.shared[key], shared_prefix=f"u{key}_",
+            linked=None if shared else linked, number=instance, shared=self.shared[key], shared_prefix=f"u{key}_",
             trace=self.trace, needs=self.needs, volatile=frozenset({"stop"} if key == self.keys[0] else ()),
         )
 
@@ -136,7 +142,7 @@ class Emitter:
         return pieces + [table_text(shape) for shape in shapes]
 
     def _define(self, name: str) -> str:
-        if match := re.fullmatch(r"(push|pull|ready)(\d+)", name):
+        if match := re.fullmatch(r"(push|pull|ready|leave)(\d+)", name):
             return getattr(self, f"_{match[1]}_joint")(int(match[2]))  # type: ignore[no-any-return]
         if match := re.fullmatch(r"([ui])(\d+)_([\w.]+)", name):
             instance = self.first[int(match[2])] if match[1] == "u" else int(match[2])
@@ -151,23 +157,26 @@ class Emitter:
         assert function is not None, f"{site.unit.name} has no function {name}"
         first = ["ptr %c", "ptr %s", "ptr %a"] if shared else [self.context, self.pool]
         params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
-        cc = CHAIN if name in ("process", "push") else "fastcc"
-        head = f"define internal {cc} {self.result(function)} @{symbol}({', '.join(params)})"
-        frame = Frame(site, function, head, owned=name in ("process", "push"))
+        role = role_of(name)
+        cc = CHAIN if role in ("process", "push") else "fastcc"
+        rare = " cold noinline" if role != name else ""
+        head = f"define internal {cc} {self.result(function)} @{symbol}({', '.join(params)}){rare}"
+        frame = Frame(site, function, head, owned=role in ("process", "push") or role != name)
         if not shared:
             self.own_block(frame.t, instance)
         if run(frame, function.body):
             leave(frame)
-        fault = FAULT.get(name) or f"ret {helper_type(function.ret)} {self._failed(function)}"
-        frame.fault_block(fault, counted=name in FAULT)
+        fault = FAULT.get(role) or f"ret {helper_type(function.ret)} {self._failed(function)}"
+        frame.fault_block(fault, counted=role in FAULT)
         return frame.t.finish()
 
     @staticmethod
     def result(function: Function) -> str:
-        if function.name == "process":
+        role = role_of(function.name)
+        if role == "process":
             return "{ i32, i32 }"
-        if function.name in FAULT:
-            return FAULT[function.name].split()[1]
+        if role in FAULT:
+            return FAULT[role].split()[1]
         return helper_type(function.ret)
 
     @staticmethod
@@ -185,9 +194,38 @@ class Emitter:
         self.own_block(frame.t, instance)
         return frame.t, frame
 
+    def _leave_joint(self, i: int) -> str:
+        """Sends a packet on by a port that a rare branch said."""
+        head = f"define internal fastcc void @leave{i}({self.context}, {self.pool}, i32 %port, i32 %reason, i32 %p) cold noinline"
+        frame = Frame(self.site(i, False), Function("leave", (), BOOL, ()), head, owned=False)
+        t = frame.t
+        self.own_block(t, i)
+        t.do("%r0 = insertvalue { i32, i32 } undef, i32 %port, 0")
+        t.do("%r = insertvalue { i32, i32 } %r0, i32 %reason, 1")
+        self._dispatch(frame, self.program.instances[i], 0)
+        t.do("ret void")
+        return t.finish()
+
+    def _process_joint(self, i: int, process: Function) -> str:
+        """`process` of one instance, pushing where it would return a port."""
+        function = as_push(process)
+        packet = function.params[1].name
+        head = f"define internal {CHAIN} void @push{i}({self.context}, {self.pool}, i32 %v.port, i32 %v.{packet})"
+        frame = Frame(self.site(i, False), function, head, owned=True)
+        self.own_block(frame.t, i)
+        if self.trace:
+            frame.t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %v.port, i32 %v.{packet})")
+        if run(frame, function.body):
+            leave(frame)
+        frame.fault_block(FAULT["push"], counted=True)
+        return frame.t.finish()
+
     def _push_joint(self, i: int) -> str:
-        t, frame = self._joint("push", i, ", i32 %port, i32 %p")
         unit = self.program.instances[i].unit
+        process = unit.function("process")
+        if process is not None and (self.times[self.keys[i]] == 1 or size(process.body) <= PUSH_SIZE):
+            return self._process_joint(i, process)
+        t, frame = self._joint("push", i, ", i32 %port, i32 %p")
         if self.trace:
             t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
         if unit.function("process"):
@@ -429,7 +467,6 @@ class Emitter:
 
 def _ports(unit: Unit) -> set[int] | None:
     """The ports that `process` can say, None when that is computed."""
-    process = unit.function("process")
-    assert process is not None
-    values = [n.value for n in walk(process.body) if isinstance(n, ops.Return) and n.value is not None]
+    bodies = [f.body for f in unit.functions if role_of(f.name) == "process"]
+    values = [n.value for body in bodies for n in walk(body) if isinstance(n, ops.Return) and n.value is not None]
     return {v.value for v in values if isinstance(v, Const)} if all(isinstance(v, Const) for v in values) else None

@@ -37,6 +37,7 @@ class Site:
     arena: Arena
     prefix: str  # of the symbols of the unit's functions
     linked: Linked | None = None
+    number: int = -1  # of the instance
     shared: frozenset[str] = frozenset()  # functions of the unit that are shared
     shared_prefix: str = ""
     trace: bool = False

@@ -13,6 +13,7 @@ from mezzo.targets.native.facts import NOTHING
 from mezzo.targets.native.frame import GONE, Frame
 from mezzo.targets.native.layout import power_of_two, table_shape
 from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
+from mezzo.targets.native.outline import Leave, role_of
 from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import CHAIN, TAGS, ll, ll_mem
 
@@ -34,14 +35,14 @@ def run(f: Frame, body: Body) -> bool:
     """Emits `body`; whether control reaches its end."""
     for stmt in body:
         STMT[type(stmt)](f, stmt)
-        if isinstance(stmt, ops.Return | ops.Break | ops.Continue):
+        if isinstance(stmt, ops.Return | ops.Break | ops.Continue | Leave):
             return False
     return True
 
 
 def leave(f: Frame) -> None:
     """Leaves at the end of the body."""
-    role = f.function.name
+    role = role_of(f.function.name)
     f.t.do(END[role] if role in END else f"ret {helper_type(f.function.ret)} zeroinitializer")
 
 
@@ -112,7 +113,7 @@ def _continue(f: Frame, s: ops.Continue) -> None:
 
 
 def _return(f: Frame, s: ops.Return) -> None:
-    t, role = f.t, f.function.name
+    t, role = f.t, role_of(f.function.name)
     if s.value is None:
         leave(f)
         return
@@ -126,6 +127,27 @@ def _return(f: Frame, s: ops.Return) -> None:
         type = helper_type(f.function.ret)
         both = t.op(f"insertvalue {type} zeroinitializer, {ll(s.value.type)} {result}, 1")
         t.do(f"ret {type} {both}")
+
+
+def _leave(f: Frame, s: Leave) -> None:
+    """Goes on in a function that takes over; what it returns is returned."""
+    t, role = f.t, role_of(s.function)
+    args = [f"{ll(a.type)} {value(f, a)}" for a in s.args]
+    call = {"process": "{ i32, i32 }", "pull": "i32", "push": "void"}[role]
+    call = f"call {CHAIN} {call} {f.site.call(s.function, args)}"
+    if role == "push":
+        t.do(call)
+        t.do("ret void")
+    elif role == role_of(f.function.name):
+        result = t.op(call)
+        t.do(f"ret {'i32' if role == 'pull' else '{ i32, i32 }'} {result}")
+    else:  # a process that pushes where it would return: the port is known only now
+        assert f.site.linked is not None
+        result = t.op(call)
+        port, reason = (t.op(f"extractvalue {{ i32, i32 }} {result}, {i}") for i in (0, 1))
+        packet = f.function.params[-1].name
+        t.do(f"call fastcc void @leave{f.site.number}(ptr %c, ptr %a, i32 {port}, i32 {reason}, i32 {f.read(packet)})")
+        t.do("ret void")
 
 
 # -- packets
@@ -513,6 +535,7 @@ STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.Break: _break,
     ops.Continue: _continue,
     ops.Return: _return,
+    Leave: _leave,
     ops.PStore: _pstore,
     ops.MetaSet: _meta_set,
     ops.MarkClear: _mark_clear,
