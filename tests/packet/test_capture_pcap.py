@@ -162,7 +162,7 @@ def test_the_index_of_a_classic_file_is_its_header(tmp_path) -> None:
     assert (index.is_classic, index.byte_order, index.nanosecond, index.linktype, index.first_record) == (
         True, "big", True, 101, 24,
     )  # fmt: skip
-    assert index.path == os.fspath(path) and index.offset.size == 0
+    assert index.path == os.fspath(path) and len(index.offset) == 0
     rows = index_capture(path, rows=True)
     assert rows.offset.tolist() == [40, 106]
     assert rows.time_ns.tolist() == [1_000_000_007] * 2

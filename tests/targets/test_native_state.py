@@ -91,6 +91,7 @@ def test_lpm_changes(key: Type) -> None:
 
 def test_poptrie_in_bulk() -> None:
     engine, table = lpm(U32)
+    table = table.table
     assert isinstance(table, Poptrie)
     rng = np.random.default_rng(2)
     lengths = rng.choice([8, 16, 20, 22, 24, 24, 24, 28, 32], 4000)
@@ -103,3 +104,20 @@ def test_poptrie_in_bulk() -> None:
     assert table.dump() == plain.dump()
     for x in [*(keys[:300] + 5).tolist(), *rng.integers(0, 1 << 32, 300).tolist()]:
         assert engine.call(0, "look", x & 0xFFFF_FFFF) == plain.lookup(x & 0xFFFF_FFFF, 77)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 20, 64])
+def test_few_routes_are_built_alike(count: int) -> None:
+    r = random.Random(count)
+    engine, table = lpm(U32)
+    plain = store.Lpm(U32)
+    near = r.getrandbits(32)
+    keys = [near ^ r.getrandbits(r.randrange(33)) for _ in range(count)]
+    rows = [(key, r.choice((0, 8, 17, 18, 19, 24, 25, 30, 31, 32)), r.randrange(1000)) for key in keys]
+    table.load(rows)
+    plain.load(rows)
+    assert table.dump() == plain.dump() and len(table) == len(plain) and table._full is None
+    tried = [key ^ r.getrandbits(r.randrange(33)) for key in [*keys, near] for _ in range(20)]
+    assert [engine.call(0, "look", key) for key in tried] == [plain.lookup(key, 77) for key in tried]
+    table.add(near, 32, 5)
+    assert engine.call(0, "look", near) == 5 and len(table) == len(plain) + (plain.get(near, 32) < 0)

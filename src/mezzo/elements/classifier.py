@@ -5,7 +5,6 @@ import re
 from mezzo.elements import KILL, ConfigError, Element, Raw, Rest, read
 from mezzo.elements.confparse import unquote
 from mezzo.elements.decision import Clause, Diagram, word_tests
-from mezzo.elements.decision_code import process
 
 _CLAUSE = re.compile(r"(?P<not>!?)(?P<offset>\d+)/(?P<value>[0-9A-Fa-f?]*)(?:%(?P<mask>[0-9A-Fa-f?]*))?\Z")
 _FARTHEST = 1 << 16  # no packet is longer
@@ -57,6 +56,9 @@ c[0] -> ip :: Counter -> Discard; c[1] -> arp :: Counter -> Discard; c[2] -> oth
             return Clause(())
 
     def generate(self, builder):
+        # It makes IR, whose classes a router with its code on disk does not need.
+        from mezzo.elements.decision_code import process
+
         process(builder, self.rules, [*range(len(self.rules)), KILL], "no pattern matches")
 
     @read("program", "the decision diagram, one step a line")

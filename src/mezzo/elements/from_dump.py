@@ -4,7 +4,7 @@ The file is memory (`mezzo.packet.capture_map`) and is walked as `_reader` says;
 the window of time, and where IP begins behind the link headers.
 """
 
-import numpy as np
+from array import array
 
 from mezzo.base import MezzoError
 from mezzo.elements import Arg, Bool, ConfigError, Duration, Fixed, Int, Packet, i64, read, u32, write
@@ -56,7 +56,10 @@ class FromDump(_Reader):
     def table(self) -> bytes:
         index = self.capture.index
         columns = (index.offset, index.captured, index.wire_length, index.time_ns, index.linktypes)
-        return np.ascontiguousarray(np.stack(columns, axis=1)).tobytes()
+        rows = array("Q", bytes(8 * len(columns) * len(index.offset)))
+        for place, column in enumerate(columns):
+            rows[place :: len(columns)] = column
+        return rows.tobytes()
 
     def first(self) -> int:
         """Where to begin: a place in the file, or a row."""
@@ -65,7 +68,7 @@ class FromDump(_Reader):
             return index.first_record if self.classic else 0
         if self.classic:
             return max(self.filepos, index.first_record)
-        return int((index.offset < self.filepos).sum())
+        return sum(offset < self.filepos for offset in index.offset)
 
     def set_window(self) -> None:
         """START, END and their likes as two times."""
@@ -87,7 +90,7 @@ class FromDump(_Reader):
         at, data = self.at, self.capture.data
         if not self.classic:
             times = self.capture.index.time_ns
-            return int(times[at]) if at < len(times) else 0
+            return times[at] if at < len(times) else 0
         order = "little" if self.little else "big"
         seconds = int.from_bytes(data[at : at + 4], order)
         return seconds * 10**9 + int.from_bytes(data[at + 4 : at + 8], order) * self.unit_ns
@@ -176,7 +179,7 @@ class FromDump(_Reader):
 
     @property
     def may_be_raw(self) -> bool:
-        kinds = {self.linktype} if self.classic else set(self.capture.index.linktypes.tolist())
+        kinds = {self.linktype} if self.classic else set(self.capture.index.linktypes)
         return bool(kinds & set(RAW_KINDS))
 
     # -- the end
@@ -228,7 +231,7 @@ class FromDump(_Reader):
 
     def place_of(self, at: int) -> int:
         offsets = self.capture.index.offset
-        return at if self.classic else int(offsets[at]) if at < len(offsets) else len(self.capture.data)
+        return at if self.classic else offsets[at] if at < len(offsets) else len(self.capture.data)
 
     @write("extend_interval", "moves the end by a time, and goes on")
     def extend_interval(self, text: str) -> None:

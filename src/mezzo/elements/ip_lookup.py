@@ -166,12 +166,12 @@ class _TrieTable(_RouteTable):
         self.used = len(listed.pairs)
         few = listed if len(listed) <= UNROLLED else ()
         self.code = tuple((r.address, mask_of(r.length), r.gateway, r.port) for r in sorted(few, key=longest_first))
-        self.listed = listed
+        self._listed = listed
 
     def initialize(self):
         # Only now, straight into the target's own table: half a million routes should not be kept twice.
-        self.lpm.load_arrays(self.listed.keys, self.listed.lengths, self.listed.hops)
-        self.listed = None
+        self.lpm.load_arrays(self._listed.keys, self._listed.lengths, self._listed.hops)
+        self._listed = None
 
     def process(self, p: Packet) -> Port:
         to = p.dst_ip

@@ -6,10 +6,10 @@ reader, which knows names and explains what is wrong.
 """
 
 import socket
+import sys
+from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 from mezzo.elements.args import Env, IPAddress, IPPrefix
 from mezzo.elements.units import parse_int
@@ -77,7 +77,7 @@ def _port(text: str, route: str, outputs: int) -> int:
 
 
 class RouteList:
-    """Routes in columns: numpy arrays `keys`, `lengths`, `hops`; hop i is the (gateway, port) pair `pairs[i]`."""
+    """Routes in columns: arrays `keys`, `lengths`, `hops` of u32; hop i is the (gateway, port) pair `pairs[i]`."""
 
     def __init__(self, words: list[str], outputs: int, env: Env) -> None:
         self.troubles: list[str] = []
@@ -112,29 +112,34 @@ class RouteList:
             keys.append(row[0])
             lengths.append(row[1])
             hops.append(row[2])
-        self.lengths = np.array(lengths, np.uint32)
-        self.hops = np.array(hops, np.uint32)
-        masks = np.array([mask_of(n) for n in range(33)], np.uint32)
-        self.keys = np.frombuffer(b"".join(keys), ">u4").astype(np.uint32) & masks[self.lengths]
+        self.lengths, self.hops = array("I", lengths), array("I", hops)
+        given = array("I", b"".join(keys))
+        if sys.byteorder == "little":
+            given.byteswap()
+        masks = [mask_of(n) for n in range(33)]
+        self.keys = array("I", [key & masks[length] for key, length in zip(given, lengths, strict=True)])
 
     def drop_repeats(self) -> list[tuple[Route, Route]]:
         """Keeps the first of equal prefixes; gives (the one kept, the one dropped)."""
-        ids = self.keys.astype(np.uint64) << np.uint64(6) | self.lengths.astype(np.uint64)
-        _, first, place = np.unique(ids, return_index=True, return_inverse=True)
-        if len(first) == len(ids):
-            return []
-        kept = first[place.reshape(-1)]
-        repeats = np.flatnonzero(kept != np.arange(len(ids)))
-        found = [(self.route(int(kept[i])), self.route(int(i))) for i in repeats]
-        stay = np.sort(first)
-        self.keys, self.lengths, self.hops = self.keys[stay], self.lengths[stay], self.hops[stay]
+        first: dict[int, int] = {}
+        stay, found = [], []
+        for index, prefix in enumerate(key << 6 | length for key, length in zip(self.keys, self.lengths, strict=True)):
+            kept = first.setdefault(prefix, index)
+            if kept == index:
+                stay.append(index)
+            else:
+                found.append((self.route(kept), self.route(index)))
+        if found:
+            self.keys, self.lengths, self.hops = (
+                array("I", [column[i] for i in stay]) for column in (self.keys, self.lengths, self.hops)
+            )
         return found
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def route(self, index: int) -> Route:
-        return Route(int(self.keys[index]), int(self.lengths[index]), *self.pairs[int(self.hops[index])])
+        return Route(self.keys[index], self.lengths[index], *self.pairs[self.hops[index]])
 
     def __iter__(self) -> Iterator[Route]:
         return map(self.route, range(len(self)))

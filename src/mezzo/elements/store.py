@@ -95,12 +95,8 @@ class Lpm:
         return sum(map(len, self.by_length))
 
     def load_arrays(self, keys: Any, lengths: Any, values: Any) -> None:
-        """Replaces everything, from numpy arrays; of equal prefixes the last counts."""
-        self.clear()
-        for length in sorted(set(lengths.tolist())):
-            chosen = lengths == length
-            prefixes = keys[chosen] >> keys.dtype.type(self.key.bits - length) if length else keys[chosen] * 0
-            self.by_length[length] = dict(zip(prefixes.tolist(), values[chosen].tolist(), strict=True))
+        """Replaces everything, from three arrays; of equal prefixes the last counts."""
+        self.load(zip(keys.tolist(), lengths.tolist(), values.tolist(), strict=True))
 
     def add(self, key: int, length: int, value: int) -> None:
         """Adds or replaces a prefix; bits of `key` beyond `length` do not count."""

@@ -12,15 +12,12 @@ import os
 from array import array
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mezzo.packet.capture import open_capture
 from mezzo.packet.capture_pcap import HEADER_SIZE, PcapCapture
 
 
-def _empty() -> NDArray[np.uint64]:
-    return np.empty(0, np.uint64)
+def _empty() -> array[int]:
+    return array("Q")
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,11 @@ class CaptureIndex:
     linktype: int
     snaplen: int
     first_record: int = HEADER_SIZE
-    offset: NDArray[np.uint64] = field(default_factory=_empty)
-    captured: NDArray[np.uint64] = field(default_factory=_empty)
-    wire_length: NDArray[np.uint64] = field(default_factory=_empty)
-    time_ns: NDArray[np.uint64] = field(default_factory=_empty)
-    linktypes: NDArray[np.uint64] = field(default_factory=_empty)
+    offset: array[int] = field(default_factory=_empty)
+    captured: array[int] = field(default_factory=_empty)
+    wire_length: array[int] = field(default_factory=_empty)
+    time_ns: array[int] = field(default_factory=_empty)
+    linktypes: array[int] = field(default_factory=_empty)
     notes: tuple[str, ...] = ()
 
 
@@ -51,8 +48,7 @@ def index_capture(path: str | os.PathLike[str], rows: bool = False) -> CaptureIn
             window = capture.window
             for time_ns, start, captured, wire_length, interface in capture.entries():
                 flat.extend((window.base + start, captured, wire_length, time_ns, interface))
-        table = np.frombuffer(flat, np.uint64).reshape(-1, 5).T
-        kinds = np.array([i.linktype for i in capture.interfaces], np.uint64)
+        kinds = [i.linktype for i in capture.interfaces]
         return CaptureIndex(
             path=os.fspath(path),
             is_classic=is_classic,
@@ -60,10 +56,10 @@ def index_capture(path: str | os.PathLike[str], rows: bool = False) -> CaptureIn
             nanosecond=capture.nanosecond,
             linktype=capture.linktype,
             snaplen=capture.snaplen,
-            offset=np.ascontiguousarray(table[0]),
-            captured=np.ascontiguousarray(table[1]),
-            wire_length=np.ascontiguousarray(table[2]),
-            time_ns=np.ascontiguousarray(table[3]),
-            linktypes=kinds[table[4].astype(np.intp)] if table.size else _empty(),
+            offset=flat[0::5],
+            captured=flat[1::5],
+            wire_length=flat[2::5],
+            time_ns=flat[3::5],
+            linktypes=array("Q", [kinds[interface] for interface in flat[4::5]]),
             notes=tuple(capture.notes),
         )

@@ -328,7 +328,7 @@ class Poptrie:
         self.load_arrays(rows[:, 0], rows[:, 1], rows[:, 2])
 
     def load_arrays(self, keys: Any, lengths: Any, values: Any) -> None:
-        """Replaces everything, from numpy arrays."""
+        """Replaces everything, from three arrays."""
         key, length = np.asarray(keys, np.uint64), np.asarray(lengths, np.uint64)
         beyond = np.uint64(32) - length
         ids = key >> beyond << beyond << np.uint64(6) | length

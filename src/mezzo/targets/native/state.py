@@ -2,35 +2,50 @@
 
 Nothing is copied: reading a scalar reads the word that the code increments.  Whoever changes anything but a scalar or
 an array element does so at a quiescent point of the code.
+
+Bodies are bytearrays: large ones come zeroed from the system and untouched, so what no packet reaches costs nothing.
+numpy, slow to import, is left to what moves large tables (lpm.py) and to blobs that are not bytes.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 from array import array
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mezzo.ir.module import State
 from mezzo.ir.types import Type
-from mezzo.targets.native.layout import LPM_BITS, is_inline, mem_bytes, power_of_two, table_shape
+from mezzo.targets.native.layout import is_inline, mem_bytes, power_of_two, table_shape
 
-Bytes = npt.NDArray[np.uint8]
 NONE = 0xFFFF_FFFF  # an empty slot
+HUGE = 4 << 20  # bytes
+
+
+def body(size: int) -> memoryview:
+    """Zeroed bytes that stay where they are while the view lives."""
+    if size < HUGE:
+        return memoryview(bytearray(size or 1))
+    # A large table is read at random: with 4 KB pages each read would miss the TLB too.
+    pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(pages)
+
+
+def where(view: memoryview) -> int:
+    """The address of a body."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
 class Memory:
     """The context block of a program: words by offset."""
 
     def __init__(self, size: int) -> None:
-        self.bytes: Bytes = np.zeros(size + 64, np.uint8)
-        skip = -self.bytes.ctypes.data % 64
-        self.bytes = self.bytes[skip : skip + size]
-        self.view = self.bytes.data.cast("B")
-        self.address = int(self.bytes.ctypes.data)
+        whole = body(size + 64)
+        skip = -where(whole) % 64
+        self.view = whole[skip : skip + size]
+        self.address = where(self.view)
 
     def get(self, at: int, size: int, signed: bool = False) -> int:
         return int.from_bytes(self.view[at : at + size], "little", signed=signed)
@@ -69,9 +84,8 @@ class Array:
         if is_inline(state):
             self._view = memory.view[at : at + size]
         else:
-            self._body = np.zeros(size, np.uint8)
-            self._view = self._body.data
-            memory.put(at, 8, self._body.ctypes.data)
+            self._view = body(size)
+            memory.put(at, 8, where(self._view))
 
     def __len__(self) -> int:
         return self._count
@@ -92,7 +106,9 @@ class Array:
 
     def dump(self) -> list[int]:
         form = self._form()
-        return np.frombuffer(self._view, form).tolist() if form else [self[i] for i in range(self._count)]
+        if not form:
+            return [self[i] for i in range(self._count)]
+        return self._view[: self._count * self._size].cast(form).tolist()  # type: ignore[call-overload,no-any-return]
 
     def load(self, values: Iterable[int]) -> None:
         form = self._form()
@@ -116,10 +132,9 @@ class Table:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.shape = table_shape(state)
         self.key, self.type, self.capacity = self.shape.key, self.shape.value, state.size
-        self._body = np.zeros(self.shape.slots * self.shape.stride, np.uint8)
-        self._view = self._body.data
+        self._view = body(self.shape.slots * self.shape.stride)
         self._memory, self._count_at = memory, at + 8
-        memory.put(at, 8, self._body.ctypes.data)
+        memory.put(at, 8, where(self._view))
 
     def __len__(self) -> int:
         return self._memory.get(self._count_at, 8)
@@ -182,13 +197,16 @@ class Table:
         return True
 
     def clear(self) -> None:
-        self._body[:] = 0
-        self._memory.put(self._count_at, 8, 0)
+        if len(self):
+            self._view[:] = bytes(len(self._view))
+            self._memory.put(self._count_at, 8, 0)
 
     def items(self) -> list[tuple[int, int]]:
         """Sorted by key."""
-        used = self._body.reshape(self.shape.slots, self.shape.stride)[:, self.shape.used_at]
-        slots = (int(slot) for slot in np.flatnonzero(used))
+        if not len(self):
+            return []
+        used = bytes(self._view[self.shape.used_at :: self.shape.stride])
+        slots = (slot for slot, is_used in enumerate(used) if is_used)
         return sorted((self._read(s, 0, self.key), self._read(s, self.shape.value_at, self.type)) for s in slots)
 
     def dump(self) -> list[tuple[int, int]]:
@@ -205,9 +223,10 @@ class Ring:
 
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.size = state.size
-        self._body = np.zeros(power_of_two(max(state.size, 1)), np.uint32)
+        whole = body(4 * power_of_two(max(state.size, 1)))
+        self._body = whole.cast("I")
         self._memory, self._head, self._tail = memory, at + 8, at + 12
-        memory.put(at, 8, self._body.ctypes.data)
+        memory.put(at, 8, where(whole))
 
     def _ends(self) -> tuple[int, int]:
         return self._memory.get(self._head, 4), self._memory.get(self._tail, 4)
@@ -233,12 +252,12 @@ class Ring:
         if head == tail:
             return -1
         self._memory.put(*((self._tail, 4, tail - 1) if back else (self._head, 4, head + 1)))
-        return int(self._body[self._cell(tail - 1 if back else head)])
+        return self._body[self._cell(tail - 1 if back else head)]
 
     def dump(self) -> list[int]:
         """Frame numbers, front first."""
         head, _ = self._ends()
-        return [int(self._body[self._cell(head + i)]) for i in range(len(self))]
+        return [self._body[self._cell(head + i)] for i in range(len(self))]
 
     def load(self, frames: Iterable[int]) -> None:
         self._memory.put(self._head, 4, 0)
@@ -249,14 +268,15 @@ class Ring:
 
 class Slots:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
-        self._body = np.full(state.size, NONE, np.uint32)
-        memory.put(at, 8, self._body.ctypes.data)
+        whole = memoryview(bytearray(b"\xff" * 4 * max(state.size, 1)))
+        self._size, self._body = state.size, whole.cast("I")
+        memory.put(at, 8, where(whole))
 
     def __len__(self) -> int:
-        return len(self._body)
+        return self._size
 
     def used(self, index: int) -> bool:
-        return int(self._body[index]) != NONE
+        return self._body[index] != NONE
 
     def put(self, index: int, frame: int) -> bool:
         """False, and nothing done, when the slot is used."""
@@ -266,12 +286,12 @@ class Slots:
         return True
 
     def take(self, index: int) -> int:
-        frame = int(self._body[index])
+        frame = self._body[index]
         self._body[index] = NONE
         return -1 if frame == NONE else frame
 
     def dump(self) -> list[int]:
-        return [-1 if frame == NONE else int(frame) for frame in self._body]
+        return [-1 if frame == NONE else frame for frame in self._body[: self._size]]
 
     def load(self, frames: Iterable[int]) -> None:
         for index, frame in enumerate(frames):
@@ -281,9 +301,9 @@ class Slots:
 class Buffer:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.size = state.size
-        self._body = np.zeros(max(state.size, 1), np.uint8)
+        self._body = body(state.size)
         self._memory, self._used_at = memory, at + 8
-        memory.put(at, 8, self._body.ctypes.data)
+        memory.put(at, 8, where(self._body))
 
     def __len__(self) -> int:
         return self._memory.get(self._used_at, 8)
@@ -293,13 +313,13 @@ class Buffer:
         used = len(self)
         if used + len(data) > self.size:
             return False
-        self._body[used : used + len(data)] = np.frombuffer(data, np.uint8)
+        self._body[used : used + len(data)] = data
         self._memory.put(self._used_at, 8, used + len(data))
         return True
 
     def view(self) -> memoryview:
         """The bytes in it; valid until the next append or `clear`."""
-        return self._body.data[: len(self)]
+        return self._body[: len(self)]
 
     def clear(self) -> None:
         self._memory.put(self._used_at, 8, 0)
@@ -324,8 +344,7 @@ class Blob:
 
     def bind(self, data: Any) -> None:
         self.data = data
-        self._bytes = np.frombuffer(data, np.uint8) if len(data) else np.zeros(1, np.uint8)
-        self._memory.put(self._at, 8, self._bytes.ctypes.data)
+        self._memory.put(self._at, 8, _address_of_bytes(data) if len(data) else 0)
         self._memory.put(self._at + 8, 8, len(memoryview(data).cast("B")) if len(data) else 0)
 
     def dump(self) -> Any:
@@ -333,6 +352,16 @@ class Blob:
 
     def load(self, data: Any) -> None:
         self.bind(data)
+
+
+def _address_of_bytes(data: Any) -> int:
+    """Where the bytes of a buffer are, which may be read-only."""
+    if isinstance(data, bytes):
+        return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    # Only numpy gives the address of a buffer that must not be written, such as a mapped file.
+    import numpy as np
+
+    return int(np.frombuffer(data, np.uint8).ctypes.data)
 
 
 KINDS: dict[str, Any] = {
@@ -343,10 +372,9 @@ KINDS: dict[str, Any] = {
 def make_cell(memory: Memory, at: int, state: State) -> Any:
     """The native object for one declared state, `at` bytes into the context."""
     if state.kind == "lpm":
-        from mezzo.targets.native.lpm import HashLpm, Poptrie
+        from mezzo.targets.native.lpm_small import SmallLpm  # it builds on this module
 
-        assert state.key is not None
-        return (Poptrie if state.key.bits == LPM_BITS else HashLpm)(memory, at, state)
+        return SmallLpm(memory, at, state)
     return KINDS[state.kind](memory, at, state)
 
 
