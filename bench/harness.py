@@ -54,7 +54,11 @@ def calibrate() -> float:
 
 
 def cpu_ns_per_packet(
-    text: str, packets: int, setup: Iterable[tuple[str, str]] = (), prepare: Callable[[Router], None] | None = None, **options: Any
+    text: str,
+    packets: int,
+    setup: Iterable[tuple[str, str]] = (),
+    prepare: Callable[[Router], None] | None = None,
+    **options: Any,
 ) -> float:
     """One run of a configuration that stops by itself after `packets` packets."""
     with Router.from_click(text, **options) as router:

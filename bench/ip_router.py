@@ -54,11 +54,11 @@ def frame(side: int) -> bytes:
 
 
 def text(packets: int, lookup: str = "DirectIPLookup") -> str:
-    sources = [
-        f"s{side} :: InfiniteSource(DATA \\<{frame(side).hex()}>, LIMIT {packets // 2}, BURST 32, STOP {'true' if side else 'false'})"
-        for side in (0, 1)
-    ]
-    return ROUTER_TEXT.format(lookup=lookup, source0=sources[0], source1=sources[1])
+    def source(side: int) -> str:
+        stop = "true" if side else "false"
+        return f"s{side} :: InfiniteSource(DATA \\<{frame(side).hex()}>, LIMIT {packets // 2}, BURST 32, STOP {stop})"
+
+    return ROUTER_TEXT.format(lookup=lookup, source0=source(0), source1=source(1))
 
 
 SETUP = [("out0/arpq.insert", f"{HOST[0]} {HOST_MAC[0]}"), ("out1/arpq.insert", f"{HOST[1]} {HOST_MAC[1]}")]

@@ -17,7 +17,11 @@ CODE = (
 
 def main() -> None:
     here = str(Path(__file__).parent)
-    runs = [int(subprocess.run([sys.executable, "-c", CODE, here], capture_output=True, check=True, text=True).stdout) / 1024 for _ in range(3)]
+    runs = [
+        int(subprocess.run([sys.executable, "-c", CODE, here], capture_output=True, check=True, text=True).stdout)
+        / 1024
+        for _ in range(3)
+    ]
     report("router_memory", "MB", runs, 150)
 
 

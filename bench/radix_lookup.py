@@ -41,7 +41,10 @@ def read_table() -> tuple[list[str], str]:
         with gzip.open(TABLE, "rt") as lines:
             return [line.split()[0] for line in lines if line[0] not in ";\n"], TABLE.name
     chance = random.Random(1)
-    made = {(chance.randrange(1, 224 << 24) >> (32 - n) << (32 - n), n) for n in chance.choices(range(8, 25), [2**i for i in range(17)], k=512_621)}
+    made = {
+        (chance.randrange(1, 224 << 24) >> (32 - n) << (32 - n), n)
+        for n in chance.choices(range(8, 25), [2**i for i in range(17)], k=512_621)
+    }
     return [f"{a >> 24}.{a >> 16 & 255}.{a >> 8 & 255}.{a & 255}/{n}" for a, n in made], "synthetic"
 
 
@@ -71,7 +74,8 @@ def main() -> None:
     Router.from_click(with_lookup).close()
     build = time.process_time() - begun
     pairs = [
-        (cpu_ns_per_packet(with_lookup, N, prepare=prepare), cpu_ns_per_packet(without, N, prepare=prepare)) for _ in range(RUNS)
+        (cpu_ns_per_packet(with_lookup, N, prepare=prepare), cpu_ns_per_packet(without, N, prepare=prepare))
+        for _ in range(RUNS)
     ]
     report(
         "radix_lookup", "ns/packet", [a - b for a, b in pairs], 20, table=origin, routes=len(prefixes),

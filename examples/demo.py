@@ -26,7 +26,9 @@ REPEATS = 200
 
 def variables(out: Path, **more: object) -> dict[str, str]:
     """The router's files."""
-    files = {f"IN{i}": HERE / f"captures/eth{i}-in.pcap" for i in (0, 1)} | {f"OUT{i}": out / f"eth{i}-out.pcap" for i in (0, 1)}
+    files = {f"IN{i}": HERE / f"captures/eth{i}-in.pcap" for i in (0, 1)} | {
+        f"OUT{i}": out / f"eth{i}-out.pcap" for i in (0, 1)
+    }
     return {k: str(v) for k, v in {**files, **more}.items()}
 
 
@@ -59,7 +61,9 @@ def measure(out: Path) -> tuple[int, float]:
     bulk = {f"IN{i}": out / f"bulk{i}.pcap" for i in (0, 1)}
     packets = sum(repeat_capture(HERE / f"captures/eth{i}-in.pcap", bulk[f"IN{i}"]) for i in (0, 1))
     more = {f"OUT{i}": out / f"bulk{i}-out.pcap" for i in (0, 1)}
-    with Router.from_click(ROUTER.read_text(), str(ROUTER), variables(out, **bulk, **more, TIMING="false"), virtual=True) as router:
+    with Router.from_click(
+        ROUTER.read_text(), str(ROUTER), variables(out, **bulk, **more, TIMING="false"), virtual=True
+    ) as router:
         cpu = time.process_time()
         router.run(seconds=120)
         spent = time.process_time() - cpu
@@ -84,7 +88,8 @@ def main() -> None:
     print(_result.drop_table(result))
     (out / "report.html").write_text(_result.report(result, "the standard IP router"), encoding="utf-8")
     packets, ns = measure(out)
-    print(f"\ncompiled in {result.compile_s:.2f} s; {packets:,} packets of this traffic from file to file: {ns:.0f} ns of CPU each")
+    print(f"\ncompiled in {result.compile_s:.2f} s")
+    print(f"{packets:,} packets of this traffic from file to file: {ns:.0f} ns of CPU each")
     print(f"the picture of the graph with its counters: {out / 'report.html'}")
 
 

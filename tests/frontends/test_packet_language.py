@@ -4,7 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from mezzo.elements import Arg, Array, Blob, Buffer, Int, LPM, Packet, Port, Ring, Slots, Table, bounded, checksum_adjust, i64, library, randrange, u8, u16, u32, u48, u64, u128  # noqa: I001
+from mezzo.elements import (
+    LPM,
+    Arg,
+    Array,
+    Blob,
+    Buffer,
+    Int,
+    Packet,
+    Port,
+    Ring,
+    Slots,
+    Table,
+    bounded,
+    checksum_adjust,
+    i64,
+    library,
+    randrange,
+    u8,
+    u16,
+    u32,
+    u48,
+    u64,
+    u128,
+)
 from mezzo.elements import Element as Base
 from mezzo.runtime import Router
 from mezzo.wire.ethernet import Ethernet
@@ -39,7 +62,9 @@ class LangArithmetic(Element):
         return 0
 
 
-@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (7, 3), (0xFFFFFFFF, 0xFFFFFFFF), (0x12345678, 0x1234), (5, 0x80000000)])
+@pytest.mark.parametrize(
+    ("a", "b"), [(0, 0), (1, 0), (7, 3), (0xFFFFFFFF, 0xFFFFFFFF), (0x12345678, 0x1234), (5, 0x80000000)]
+)
 def test_arithmetic_wraps_and_divides_as_defined(a, b):
     quotient, rest = (a // b, a % b) if b else (0, a)
     want = ((a * b + (a ^ b) - (a & 0xFF)) & (2**64 - 1)).to_bytes(8, "big")
@@ -298,9 +323,15 @@ class LangWide(Element):
 
 
 def test_wide_keys_and_prefixes():
-    frames = [bytes.fromhex("0000c0ae67ef") + a + bytes(6) for a in (b"\x0a\x01\x02\x03", b"\x0a\x02\x02\x03", b"\x0b\0\0\0")]
+    frames = [
+        bytes.fromhex("0000c0ae67ef") + a + bytes(6) for a in (b"\x0a\x01\x02\x03", b"\x0a\x02\x02\x03", b"\x0b\0\0\0")
+    ]
     flow = ((1 << 100) + 1).to_bytes(16, "big")
-    ends("LangWide", frames, [f + b"\0\0\0\5" + flow + n.to_bytes(4, "big") for f, n in zip(frames, (2, 1, 3), strict=True)])
+    ends(
+        "LangWide",
+        frames,
+        [f + b"\0\0\0\5" + flow + n.to_bytes(4, "big") for f, n in zip(frames, (2, 1, 3), strict=True)],
+    )
 
 
 class LangBuffer(Element):
@@ -333,8 +364,12 @@ class LangChance(Element):
 
 
 def test_random_numbers_are_seeded_and_bounded():
-    first = run_both("in0 :: Feed -> LangChance -> out0 :: Collect;", {"in0": [bytes(4)] * 200}, outputs=["out0"], seed=7)
-    other = run_both("in0 :: Feed -> LangChance -> out0 :: Collect;", {"in0": [bytes(4)] * 200}, outputs=["out0"], seed=8)
+    first = run_both(
+        "in0 :: Feed -> LangChance -> out0 :: Collect;", {"in0": [bytes(4)] * 200}, outputs=["out0"], seed=7
+    )
+    other = run_both(
+        "in0 :: Feed -> LangChance -> out0 :: Collect;", {"in0": [bytes(4)] * 200}, outputs=["out0"], seed=8
+    )
     numbers = [int.from_bytes(x, "big") for x in first["out"]["out0"]]
     assert set(numbers) == set(range(10))
     assert first["out"] != other["out"]

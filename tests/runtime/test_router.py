@@ -10,7 +10,13 @@ from mezzo.runtime.handlers import HandlerError
 
 
 def test_packets_pass_on_every_target(vectors):
-    vectors("in0 :: Feed -> LoopGuard -> out0 :: Collect;", {"in0": [b"abc", b""]}, {"out0": [b"abc", b""]}, {"in0.count": "2"}, {})
+    vectors(
+        "in0 :: Feed -> LoopGuard -> out0 :: Collect;",
+        {"in0": [b"abc", b""]},
+        {"out0": [b"abc", b""]},
+        {"in0.count": "2"},
+        {},
+    )
 
 
 @pytest.fixture

@@ -104,7 +104,9 @@ def make_packet(chance: random.Random) -> bytes:
         protocol, payload = 6, tcp(80, 999, body, (src, dst))
     else:
         protocol, payload = 1, icmp(chance.choice((0, 3, 8)), 0, 7, body)
-    packet = ip(src, dst, protocol, payload, ttl=chance.choice((0, 1, 2, 64)), frag=chance.choice((0, 0, 0, 0x4000, 0x2000, 5)))
+    packet = ip(
+        src, dst, protocol, payload, ttl=chance.choice((0, 1, 2, 64)), frag=chance.choice((0, 0, 0, 0x4000, 0x2000, 5))
+    )
     return packet if chance.random() < 0.3 else ether(chance.choice(MACS), MACS[1], 0x0800, packet)
 
 

@@ -51,8 +51,8 @@ from mezzo.elements.element import (
     write,
 )
 from mezzo.ir.types import BOOL as flag
-from mezzo.ir.types import KILL
 from mezzo.ir.types import I64 as i64
+from mezzo.ir.types import KILL
 from mezzo.ir.types import U8 as u8
 from mezzo.ir.types import U16 as u16
 from mezzo.ir.types import U32 as u32
@@ -76,11 +76,11 @@ now, walltime, random, randrange = map(_packet_only, ("now", "walltime", "random
 bounded, checksum_adjust = map(_packet_only, ("bounded", "checksum_adjust"))
 
 __all__ = [
-    "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob", "Bool", "Buffer",
-    "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler", "IPAddress", "IPPrefix", "Int",
-    "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring", "Slots", "Table", "Text", "Word", "bounded",
-    "checksum_adjust", "entry", "flag", "i64", "now", "python", "random", "randrange", "read", "u8", "u16", "u32", "u48",
-    "u64", "u128", "walltime", "write",
+    "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob",
+    "Bool", "Buffer", "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler",
+    "IPAddress", "IPPrefix", "Int", "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring",
+    "Slots", "Table", "Text", "Word", "bounded", "checksum_adjust", "entry", "flag", "i64", "now", "python",
+    "random", "randrange", "read", "u8", "u16", "u32", "u48", "u64", "u128", "walltime", "write",
 ]  # fmt: skip
 
 

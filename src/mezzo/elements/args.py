@@ -24,7 +24,9 @@ REQUIRED: Any = object()
 class Env:
     """What arguments may refer to: names declared by AddressInfo and its like, by kind of value."""
 
-    names: dict[str, dict[str, Any]] = field(default_factory=dict)  # "ip" | "prefix" | "ether" | "ip6" | ... -> name -> value
+    names: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # "ip" | "prefix" | "ether" | "ip6" | ... -> name -> value
     folder: str = "."
     scope: str = ""  # the compound element that is being configured, `a/b/`; names made inside are known inside only
 
@@ -47,7 +49,13 @@ class Env:
 
 
 # What makes the kind of a name plain where several would do.
-SUFFIXES = {"ip": ("ip", "ip4"), "prefix": ("ipnet", "ip4net"), "ether": ("eth", "ether", "ethernet"), "ip6": ("ip6",), "prefix6": ("ip6net",)}
+SUFFIXES = {
+    "ip": ("ip", "ip4"),
+    "prefix": ("ipnet", "ip4net"),
+    "ether": ("eth", "ether", "ethernet"),
+    "ip6": ("ip6",),
+    "prefix6": ("ip6net",),
+}
 
 
 class Kind:
@@ -79,7 +87,7 @@ class Raw(Kind):
 class Data(Kind):
     """Bytes: quoted text with backslash escapes, or \\<hex>."""
 
-    words = "data, as \"text\" or \\<48 65>"
+    words = 'data, as "text" or \\<48 65>'
 
     def parse(self, text: str, env: Env) -> bytes:
         return confparse.unquote_bytes(text)
@@ -165,7 +173,9 @@ class Fixed(Kind):
     def parse(self, text: str, env: Env) -> int:
         value = units.parse_scaled(text, self.scale)
         if not self.low <= value <= self.high:
-            raise ValueError(f"{text} is out of range; expected {self.low / self.scale:g} to {self.high / self.scale:g}")
+            raise ValueError(
+                f"{text} is out of range; expected {self.low / self.scale:g} to {self.high / self.scale:g}"
+            )
         return value
 
     def show(self, value: Any) -> str:
@@ -370,7 +380,9 @@ class Rest(Arg):
         self.least = least
 
 
-def read_arguments(declared: Sequence[Arg], words: Sequence[str], env: Env, complain: Callable[[str], None]) -> dict[str, Any]:
+def read_arguments(
+    declared: Sequence[Arg], words: Sequence[str], env: Env, complain: Callable[[str], None]
+) -> dict[str, Any]:
     """The values of `declared` out of the argument texts `words`; every trouble goes to `complain`."""
     by_keyword = {a.keyword: a for a in declared if a.keyword and not isinstance(a, Rest)}
     given: dict[str, str] = {}
@@ -410,7 +422,11 @@ def read_arguments(declared: Sequence[Arg], words: Sequence[str], env: Env, comp
     elif left:
         known = ", ".join(k for k in by_keyword if k)
         first = left[0].split(" ", 1)[0]
-        what = f"unknown keyword {first}" if first.isupper() and len(first) > 1 else f"too many arguments, from `{left[0][:40]}` on"
+        what = (
+            f"unknown keyword {first}"
+            if first.isupper() and len(first) > 1
+            else f"too many arguments, from `{left[0][:40]}` on"
+        )
         complain(f"{what}; it takes {known}" if known else f"{what}; it takes none")
     return values
 

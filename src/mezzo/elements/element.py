@@ -19,6 +19,7 @@ The life of an instance: `__init__`, `setup(words, env)` (arguments, then `confi
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 from collections.abc import Callable
@@ -31,11 +32,11 @@ from mezzo.elements.wiring import PortOf, Wired, config_text
 from mezzo.ir.module import ROLES, State
 from mezzo.ir.types import BOOL, U32, VOID, Type
 
-
 _serial = itertools.count()
 RESERVED = {
-    "name", "config", "serial", "wires_in", "wires_out", "ninputs", "noutputs", "input_kinds", "output_kinds", "args", "words",
-    "env", "cells", "engine", "index", "router", "troubles", "setup", "configure", "call", "cell", "bind", "say", "error",
+    "name", "config", "serial", "wires_in", "wires_out", "ninputs", "noutputs", "input_kinds", "output_kinds",
+    "args", "words", "env", "cells", "engine", "index", "router", "troubles", "setup", "configure", "call",
+    "cell", "bind", "say", "error",
 }  # fmt: skip
 
 
@@ -103,7 +104,7 @@ class Handler:
 
 
 def read(name: str, doc: str = "", *, param: bool = False, flags: str = "") -> Callable[[Any], Any]:
-    """Marks a method as a read handler: `def f(self)` or, with `param`, `def f(self, text)`; returns a value to print."""
+    """Marks a read handler: `def f(self)` or, with `param`, `def f(self, text)`; what it gives back is printed."""
 
     def mark(method: Any) -> Any:
         method.__handlers__ = [*getattr(method, "__handlers__", []), ("read", name, doc, param, flags)]
@@ -160,7 +161,7 @@ class Element(Wired):
         cls.state_specs = dict(cls.state_specs)
         cls.arguments = dict(cls.arguments)
         scope = vars(sys.modules[cls.__module__])
-        for name, note in cls.__dict__.get("__annotations__", {}).items():
+        for name, note in inspect.get_annotations(cls).items():
             spec = eval(note, dict(scope)) if isinstance(note, str) else note
             spec = StateSpec("scalar", spec) if isinstance(spec, Type) else spec
             if isinstance(spec, StateSpec):
@@ -171,9 +172,11 @@ class Element(Wired):
                 cls.arguments[name] = value
                 if value.live is not None:
                     cls.state_specs[name] = StateSpec("scalar", value.live)
-        taken = RESERVED & {n for n in [*cls.state_specs, *cls.arguments]}
+        taken = RESERVED & {*cls.state_specs, *cls.arguments}
         if taken:
-            raise TypeError(f"{cls.__name__}: `{min(taken)}` is a name every element uses; call this state or argument otherwise")
+            raise TypeError(
+                f"{cls.__name__}: `{min(taken)}` is a name every element uses; call this state or argument otherwise"
+            )
         cls.handler_table = _handlers_of(cls)
 
     def __init__(self, *args: Any, name: str = "", **keywords: Any) -> None:
@@ -311,7 +314,11 @@ def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
     def add(name: str, **part: Any) -> None:
         old = table.get(name, Handler(name))
         table[name] = Handler(
-            name, part.get("read") or old.read, part.get("write") or old.write, part.get("doc") or old.doc, part.get("flags") or old.flags
+            name,
+            part.get("read") or old.read,
+            part.get("write") or old.write,
+            part.get("doc") or old.doc,
+            part.get("flags") or old.flags,
         )
 
     for name in cls.reads:

@@ -57,7 +57,10 @@ def maybe_find(name: str) -> type[Element] | None:
 
 def names() -> list[str]:
     """All element names, aliases left out."""
-    return sorted({cls for _, cls in _files().values() if maybe_find(cls) is not None} | {c.__name__ for c in _registered.values()})
+    return sorted(
+        {cls for _, cls in _files().values() if maybe_find(cls) is not None}
+        | {c.__name__ for c in _registered.values()}
+    )
 
 
 def names_of_files() -> list[str]:

@@ -1,6 +1,6 @@
 """Packets from and to Python: what `Router.feed` and `Router.collect` work on."""
 
-from mezzo.elements import Arg, Element, Packet, Port, Ring, U32, read, u32, u64
+from mezzo.elements import U32, Arg, Element, Packet, Port, Ring, read, u64
 
 
 class Feed(Element):

@@ -27,7 +27,9 @@ def parse_int(text: str) -> int:
     body = text.strip().lower()
     sign = -1 if body.startswith("-") else 1
     body = body.lstrip("+-") if body[:1] in ("+", "-") else body
-    base = 16 if body.startswith("0x") else 2 if body.startswith("0b") else 8 if len(body) > 1 and body[0] == "0" else 10
+    base = (
+        16 if body.startswith("0x") else 2 if body.startswith("0b") else 8 if len(body) > 1 and body[0] == "0" else 10
+    )
     try:
         if "_" in body:
             raise ValueError
@@ -39,7 +41,7 @@ def parse_int(text: str) -> int:
 def _split(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.match(text.strip())
     # A huge exponent would take for ever to expand.
-    if match is None or "e" in match[1].lower() and abs(int(re.split("[eE]", match[1])[1])) > 18:
+    if match is None or ("e" in match[1].lower() and abs(int(re.split("[eE]", match[1])[1])) > 18):
         raise ValueError(f"expected a number, not `{text}`")
     return Fraction(match[1]), match[2]
 
@@ -70,7 +72,7 @@ def parse_duration(text: str, unit: str = "s") -> int:
 def format_duration(ns: int) -> str:
     """The shortest exact form: 1.5s, 20ms, 3us, 7ns."""
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if ns % size == 0 or unit == "s" and ns > size:
+        if ns % size == 0 or (unit == "s" and ns > size):
             return f"{Fraction(ns, size)}{unit}" if ns % size == 0 else f"{ns / size:.9f}".rstrip("0") + unit
     return f"{ns}ns"
 

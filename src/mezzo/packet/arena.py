@@ -13,6 +13,7 @@ For the same reason the first byte of a new packet is staggered by frame number:
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 from collections.abc import Iterator
@@ -139,10 +140,8 @@ class Arena:
         self._free.release()
         self._control.release()
         self.mem.release()
-        try:
+        with contextlib.suppress(BufferError):  # a view handed to the caller is alive; the mapping goes with it
             self.map.close()
-        except BufferError:
-            pass  # a view handed to the caller is still alive; the mapping goes with it
         os.close(self.fd)
 
 

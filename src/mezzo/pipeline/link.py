@@ -8,6 +8,7 @@ element that answers it, so a queue in between ends it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
 from mezzo.elements.element import Element
 from mezzo.graph import Resolved
 from mezzo.ir.module import Linked, Unit

@@ -1,9 +1,9 @@
 """The unit of each element: translated, proved, rewritten; once per distinct class and configuration.
 
-What an element's packet code depends on is its `facts`: the class, the sizes of its state, and the plain attributes that
-configuration left on it.  Attributes that start with `_` belong to configuration alone and packet code may not read
-them.  For classes of mezzo's own library the *skeleton* of a unit is kept on disk under the hash of its facts and of
-mezzo's sources, so that a router whose machine code is on disk too starts without translating anything.
+What an element's packet code depends on is its `facts`: the class, the sizes of its state, and the plain attributes
+that configuration left on it.  Attributes that start with `_` belong to configuration alone and packet code may not
+read them.  For classes of mezzo's own library the *skeleton* of a unit is kept on disk under the hash of its facts and
+of mezzo's sources, so that a router whose machine code is on disk too starts without translating anything.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def unpack(content: bytes) -> Unit:
     name, functions, states, reasons, hosts, digest, uses = json.loads(content)
     return Unit(
         name,
-        tuple(Function(n, tuple(Param(p, TYPES[t]) for p, t in params), TYPES[ret], (), entry) for n, params, ret, entry in functions),
+        tuple(
+            Function(n, tuple(Param(p, TYPES[t]) for p, t in params), TYPES[ret], (), entry)
+            for n, params, ret, entry in functions
+        ),
         tuple(State(n, kind, TYPES[t], size, TYPES[key] if key else None) for n, kind, t, size, key in states),
         tuple(reasons),
         tuple(hosts),

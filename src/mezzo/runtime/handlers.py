@@ -74,7 +74,9 @@ class Handlers:
             raise HandlerError(510, f"there is no element `{owner}`" + (f"; did you mean {near}?" if near else ""))
         handler = self.table(element).get(name)
         if handler is None:
-            raise HandlerError(511, f"`{owner}` has no handler `{name}`; it has {', '.join(sorted(self.table(element)))}")
+            raise HandlerError(
+                511, f"`{owner}` has no handler `{name}`; it has {', '.join(sorted(self.table(element)))}"
+            )
         return element, handler
 
     def table(self, element: Element) -> dict[str, Handler]:
@@ -107,8 +109,14 @@ def _read(name: str, function: Callable[[Any], Any], doc: str) -> Handler:
 def _ports(element: Element) -> str:
     """Click's form: the number of inputs, a line each, then the outputs."""
     router = element.router
-    inputs = [(k, [f"{c.src} [{c.src_port}]" for c in router.graph.inputs_of(element.name) if c.dst_port == i]) for i, k in enumerate(element.input_kinds)]
-    outputs = [(k, [f"[{c.dst_port}] {c.dst}" for c in router.graph.outputs_of(element.name) if c.src_port == i]) for i, k in enumerate(element.output_kinds)]
+    inputs = [
+        (k, [f"{c.src} [{c.src_port}]" for c in router.graph.inputs_of(element.name) if c.dst_port == i])
+        for i, k in enumerate(element.input_kinds)
+    ]
+    outputs = [
+        (k, [f"[{c.dst_port}] {c.dst}" for c in router.graph.outputs_of(element.name) if c.src_port == i])
+        for i, k in enumerate(element.output_kinds)
+    ]
     lines = []
     for word, ports in (("input", inputs), ("output", outputs)):
         lines.append(f"{len(ports)} {word}{'' if len(ports) == 1 else 's'}")
@@ -130,7 +138,9 @@ def _set_scheduled(element: Element, text: str) -> None:
 def _set_tickets(element: Element, text: str) -> None:
     from mezzo.elements.args import Env, Int
 
-    element.router.engine.call(0, "set_tickets", element.router.task_of(element), Int(1, 32768).parse(text.strip(), Env()))
+    element.router.engine.call(
+        0, "set_tickets", element.router.task_of(element), Int(1, 32768).parse(text.strip(), Env())
+    )
 
 
 def _tickets(element: Element) -> int:
@@ -175,9 +185,19 @@ GLOBAL = {
     "flatconfig": _read("flatconfig", lambda r: flat_text(r.plan.graph), "the configuration without compounds"),
     "list": _read("list", lambda r: f"{len(r.elements)}\n" + _lines(list(r.elements)), "the elements' names"),
     "classes": _read("classes", lambda r: _classes(), "all element classes"),
-    "requirements": _read("requirements", lambda r: _lines(list(r.graph.requirements)), "what the configuration requires"),
+    "requirements": _read(
+        "requirements", lambda r: _lines(list(r.graph.requirements)), "what the configuration requires"
+    ),
     "packages": _read("packages", lambda r: "", "loaded packages (none: everything is built in)"),
-    "handlers": _read("handlers", lambda r: "".join(f"{n}\t{'r' if h.read else ''}{'w' if h.write else ''}\n" for n, h in sorted(GLOBAL.items())), "global handlers"),
-    "drops": _read("drops", lambda r: "".join(f"{n}\t{e}\t{why}\n" for (e, why), n in sorted(r.drops().items())), "every drop: count, element, reason"),
+    "handlers": _read(
+        "handlers",
+        lambda r: "".join(f"{n}\t{'r' if h.read else ''}{'w' if h.write else ''}\n" for n, h in sorted(GLOBAL.items())),
+        "global handlers",
+    ),
+    "drops": _read(
+        "drops",
+        lambda r: "".join(f"{n}\t{e}\t{why}\n" for (e, why), n in sorted(r.drops().items())),
+        "every drop: count, element, reason",
+    ),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }

@@ -19,9 +19,9 @@ from typing import Any
 from mezzo.base import MezzoError
 from mezzo.elements.element import ConfigError, Element
 from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
+from mezzo.elements.wiring import Wired
 from mezzo.graph import Connection
 from mezzo.packet.arena import Arena, Packet
-from mezzo.elements.wiring import Wired
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.runtime.handlers import HandlerError, Handlers
 from mezzo.targets import load_target
@@ -49,7 +49,12 @@ class Router:
         cache: bool = True,
         text: str = "",
     ) -> None:
-        self.plan, self.graph, self.virtual, self.text = plan, plan.graph if plan.edges else plan.resolved.graph, virtual, text
+        self.plan, self.graph, self.virtual, self.text = (
+            plan,
+            plan.graph if plan.edges else plan.resolved.graph,
+            virtual,
+            text,
+        )
         self.elements: dict[str, Element] = plan.by_name()
         self.handlers = Handlers(self)
         self.stop_hooks: list[Callable[[], bool]] = []
@@ -101,13 +106,17 @@ class Router:
         return cls.from_graph(graph, made, virtual, **options)
 
     @classmethod
-    def from_graph(cls, graph: Any, made: Mapping[str, Element] | None = None, virtual: bool = False, **options: Any) -> Router:
+    def from_graph(
+        cls, graph: Any, made: Mapping[str, Element] | None = None, virtual: bool = False, **options: Any
+    ) -> Router:
         """Builds a graph value; `made` are its elements where they exist already."""
         return cls(compile_graph(graph, virtual, made), virtual=virtual, **options)
 
     def _hosts(self) -> dict[tuple[int, str], Callable[..., int | None]]:
         return {
-            (i, name): getattr(e, name) for i, (e, x) in enumerate(zip(self.plan.elements, self.plan.program.instances, strict=True)) for name in x.unit.hosts
+            (i, name): getattr(e, name)
+            for i, (e, x) in enumerate(zip(self.plan.elements, self.plan.program.instances, strict=True))
+            for name in x.unit.hosts
         }
 
     def _tracer(self, trace: Callable[[Element, int, Packet], None]) -> Callable[[int, int, int], None]:
@@ -141,7 +150,9 @@ class Router:
 
     # -- running
 
-    def run(self, seconds: float | None = None, rounds: int | None = None, until: Callable[[], bool] | None = None) -> str:
+    def run(
+        self, seconds: float | None = None, rounds: int | None = None, until: Callable[[], bool] | None = None
+    ) -> str:
         """Runs until stopped, until nothing will ever happen again, or until a limit; says which: "stopped", "done",
         "time", "rounds", "until".  Seconds are of the router's clock."""
         end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
@@ -171,7 +182,13 @@ class Router:
                 elif status == WAIT:
                     self._sleep(end_ns)
                 elif status == BUDGET:
-                    size = min(size * 2, 1 << 30) if spent < SLICE_NS // 2 else max(size // 2, 1) if spent > SLICE_NS else size
+                    size = (
+                        min(size * 2, 1 << 30)
+                        if spent < SLICE_NS // 2
+                        else max(size // 2, 1)
+                        if spent > SLICE_NS
+                        else size
+                    )
         finally:
             self.runner = None
             self._serve()

@@ -196,7 +196,8 @@ class Emitter:
 
     def _leave_joint(self, i: int) -> str:
         """Sends a packet on by a port that a rare branch said."""
-        head = f"define internal fastcc void @leave{i}({self.context}, {self.pool}, i32 %port, i32 %reason, i32 %p) cold noinline"
+        params = f"{self.context}, {self.pool}, i32 %port, i32 %reason, i32 %p"
+        head = f"define internal fastcc void @leave{i}({params}) cold noinline"
         frame = Frame(self.site(i, False), Function("leave", (), BOOL, ()), head, owned=False)
         t = frame.t
         self.own_block(t, i)

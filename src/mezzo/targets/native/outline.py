@@ -97,9 +97,9 @@ def _is_main(body: Body) -> bool:
     for node in walk(body):
         if isinstance(node, ops.Emit) and (not isinstance(node.port, Const) or node.port.value == 0):
             return True
-        if isinstance(node, ops.Return) and node.value is not None:
-            if not isinstance(node.value, Const) or node.value.value == 0:
-                return True
+        value = node.value if isinstance(node, ops.Return) else None
+        if value is not None and (not isinstance(value, Const) or value.value == 0):
+            return True
         if isinstance(node, ops.RingPush):
             return True
     return False
@@ -172,5 +172,6 @@ def bindings(body: Body) -> Iterator[str]:
 
 
 BINDS = (
-    ops.Set, ops.For, ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake, ops.RunTask, ops.ReadClock,
+    ops.Set, ops.For, ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake, ops.RunTask,
+    ops.ReadClock,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The python target: the definition.  IR becomes Python source, one function per IR function, that pdb can step through."""
+"""The python target: the definition.  Each IR function becomes a Python function that pdb can step through."""
 
 from mezzo.targets.python.build import build
 from mezzo.targets.python.run import Engine

@@ -193,18 +193,27 @@ STMT: dict[type, Callable[[Emitter, Any, int], list[str]]] = {
     ],
     ops.MetaSet: lambda e, s, d: [f"meta_set({expr(s.packet)}, {s.field!r}, {expr(s.value)})"],
     ops.MarkClear: lambda e, s, d: [f"{expr(s.packet)}.set_mark({s.mark!r}, None)"],
-    ops.AnnoSet: lambda e, s, d: [f"anno_set({expr(s.packet)}, {s.offset}, {expr(s.value)}, {s.value.type.bits // 8}, {s.order!r})"],
+    ops.AnnoSet: lambda e, s, d: [
+        f"anno_set({expr(s.packet)}, {s.offset}, {expr(s.value)}, {s.value.type.bits // 8}, {s.order!r})"
+    ],
     ops.Resize: lambda e, s, d: [f"need({expr(s.packet)}.{s.kind}({expr(s.amount)}))"],
     ops.Copy: lambda e, s, d: [
-        f"copy({expr(s.packet)}, {s.mark!r}, {expr(s.offset)}, {expr(s.source)}, {s.source_mark!r}, {expr(s.source_offset)}, {expr(s.length)})"
+        f"copy({expr(s.packet)}, {s.mark!r}, {expr(s.offset)}, "
+        f"{expr(s.source)}, {s.source_mark!r}, {expr(s.source_offset)}, {expr(s.length)})"
     ],
     ops.CopyBlob: lambda e, s, d: [
-        f"copy_blob({expr(s.packet)}, {s.mark!r}, {expr(s.offset)}, me.{s.state}, {expr(s.source_offset)}, {expr(s.length)})"
+        f"copy_blob({expr(s.packet)}, {s.mark!r}, {expr(s.offset)}, "
+        f"me.{s.state}, {expr(s.source_offset)}, {expr(s.length)})"
     ],
     ops.Make: lambda e, s, d: [f"{local(s.name)} = me.engine.arena.make({expr(s.length)})"],
-    ops.MakeFrom: lambda e, s, d: [f"{local(s.name)} = make_from(me.engine.arena, me.{s.state}, {expr(s.offset)}, {expr(s.length)})"],
+    ops.MakeFrom: lambda e, s, d: [
+        f"{local(s.name)} = make_from(me.engine.arena, me.{s.state}, {expr(s.offset)}, {expr(s.length)})"
+    ],
     ops.Clone: lambda e, s, d: [f"{local(s.name)} = {expr(s.packet)}.clone()"],
-    ops.Emit: lambda e, s, d: [*_gone(f"to, gone = {expr(s.port)}, {expr(s.packet)}", s.packet), f"me.leave(to, gone, {s.reason})"],
+    ops.Emit: lambda e, s, d: [
+        *_gone(f"to, gone = {expr(s.port)}, {expr(s.packet)}", s.packet),
+        f"me.leave(to, gone, {s.reason})",
+    ],
     ops.Kill: lambda e, s, d: _gone(f"me.kill({expr(s.packet)}, {s.reason})", s.packet),
     ops.Pull: lambda e, s, d: [f"{local(s.name)} = me.pull_input({expr(s.port)})"],
     ops.Put: lambda e, s, d: [f"me.{s.state}.value = {expr(s.value)}"],

@@ -75,7 +75,7 @@ def place(packet: Packet, mark: str, offset: int, size: int) -> int:
         if start is None:
             raise Fault
         offset += start
-    need(0 <= offset and offset + size <= packet.length)
+    need(offset >= 0 and offset + size <= packet.length)
     return offset
 
 
@@ -124,7 +124,9 @@ def sum16(packet: Packet, mark: str, offset: int, length: int, init: int) -> int
     return total
 
 
-def copy(packet: Packet, mark: str, offset: int, source: Packet, source_mark: str, source_offset: int, length: int) -> None:
+def copy(
+    packet: Packet, mark: str, offset: int, source: Packet, source_mark: str, source_offset: int, length: int
+) -> None:
     to = place(packet, mark, offset, length)
     start = place(source, source_mark, source_offset, length)
     packet.data[to : to + length] = bytes(source.data[start : start + length])
@@ -190,7 +192,9 @@ def buf_put_packet(buffer: Any, packet: Packet, mark: str, offset: int, length: 
 class Instance:
     """One element while it runs: its state as attributes, its code, its place."""
 
-    def __init__(self, engine: Engine, number: int, linked: Linked, cells: dict[str, Any], code: dict[str, Callable[..., Any]]) -> None:
+    def __init__(
+        self, engine: Engine, number: int, linked: Linked, cells: dict[str, Any], code: dict[str, Callable[..., Any]]
+    ) -> None:
         self.engine, self.number, self.linked, self.code = engine, number, linked, code
         self.counts: dict[str, int] = {}
         for name, cell in cells.items():
