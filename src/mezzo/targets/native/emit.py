@@ -36,12 +36,16 @@ from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
 FUSE = 2000  # lines
 SMALL = 60  # lines: never fenced
+COPY_SIZE = 100  # nodes: a shorter `process` is copied into each of its instances, however many
+COPIES = 400  # nodes: a longer one only while all copies together are no more than this
 
 # Statements and expressions that depend on where the instance stands.
 PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
 JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
 _FIXED = "wake|timer_set|timer_clear|run_task|fire_timer|trace|now"
 _NAME = re.compile(rf"@((?:push|pull|ready|leave)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
+# Doors that packets go through; the others are handlers.
+_ROAD = re.compile(r"define void @door_(?:[ui]\d+_run|push\d+|pull\d+)\(")
 
 
 def shared_functions(unit: Unit) -> frozenset[str]:
@@ -111,6 +115,7 @@ class Emitter:
                 todo += _NAME.findall(text)
         texts = self._merge(texts)
         self._fence(texts)
+        texts = self._cool(texts)
         return "\n".join([DECLARES, *self._library(), *self.functions.values(), *texts,
                           metadata(self.arena.frame_size, self.arena.frames)])
 
@@ -221,10 +226,15 @@ class Emitter:
         frame.fault_block(FAULT["push"], counted=True)
         return frame.t.finish()
 
+    def _worth_copying(self, i: int, process: Function) -> bool:
+        """Whether each instance of a unit gets a `process` of its own."""
+        nodes, times = size(process.body), self.times[self.keys[i]]
+        return times == 1 or nodes <= COPY_SIZE or (nodes <= PUSH_SIZE and nodes * times <= COPIES)
+
     def _push_joint(self, i: int) -> str:
         unit = self.program.instances[i].unit
         process = unit.function("process")
-        if process is not None and (self.times[self.keys[i]] == 1 or size(process.body) <= PUSH_SIZE):
+        if process is not None and self._worth_copying(i, process):
             return self._process_joint(i, process)
         t, frame = self._joint("push", i, ", i32 %port, i32 %p")
         if self.trace:
@@ -445,9 +455,31 @@ class Emitter:
             total[name] = grown
 
     def _mark(self, name: str) -> None:
-        head, brace, rest = self.functions[name].partition(" {\nentry:")
-        if not head.endswith("noinline"):
-            self.functions[name] = head + " noinline" + brace + rest
+        if not self._head(name).endswith("noinline"):
+            self._attribute(name, "noinline")
+
+    def _head(self, name: str) -> str:
+        return self.functions[name].partition(" {\nentry:")[0]
+
+    def _attribute(self, name: str, attribute: str) -> None:
+        self.functions[name] = _with_attribute(self.functions[name], attribute)
+
+    def _cool(self, doors: list[str]) -> list[str]:
+        """Spares LLVM work on what packets reach rarely (a tenth of it for an IP router).
+
+        What only cold functions lead to is made small; what only Python calls (handlers), not optimised at all.
+        """
+        calls = {name: set(_NAME.findall(text)) & self.functions.keys() for name, text in self.functions.items()}
+        cold = {name for name in calls if " cold" in self._head(name)}
+        roads = [text for text in doors if _ROAD.match(text)]
+        if not roads:
+            return doors
+        starts = {name for text in roads for name in _NAME.findall(text)}
+        used = _reached(starts, calls)
+        warm = _reached(starts - cold, {name: called - cold for name, called in calls.items()})
+        for name in calls.keys() - warm:
+            self._attribute(name, "minsize" if name in used else "optnone noinline")
+        return [text if text in roads else _with_attribute(text, "optnone noinline") for text in doors]
 
     @staticmethod
     def _callees_first(calls: dict[str, Counter[str]]) -> list[str]:
@@ -464,6 +496,21 @@ class Emitter:
                     stack.append((name, True))
                     stack += [(n, False) for n in calls[name] if n not in seen]
         return order
+
+
+def _with_attribute(text: str, attribute: str) -> str:
+    head, brace, rest = text.partition(" {\nentry:")
+    return f"{head} {attribute}{brace}{rest}"
+
+
+def _reached(starts: set[str], calls: dict[str, set[str]]) -> set[str]:
+    """All functions that some lead to, themselves included."""
+    found, todo = set(starts), list(starts)
+    while todo:
+        fresh = calls.get(todo.pop(), set()) - found
+        found |= fresh
+        todo += fresh
+    return found
 
 
 def _ports(unit: Unit) -> set[int] | None:
