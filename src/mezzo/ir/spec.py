@@ -271,9 +271,16 @@ def _circles(unit: Unit) -> list[str]:
 
 def called(part: object) -> set[str]:
     """The functions called in a node or body."""
-    if isinstance(part, tuple):
-        return set().union(*map(called, part))
-    if not isinstance(part, ops.Node):
-        return set()
-    inner = set().union(*(called(getattr(part, field)) for field in ROWS[type(part)]))
-    return inner | {part.function} if isinstance(part, ops.Call) else inner
+    return {node.function for node in nodes(part) if isinstance(node, ops.Call)}
+
+
+def nodes(part: object) -> Iterator[ops.Node]:
+    """Every node of a body, or of a node, in no order."""
+    todo = [part]
+    while todo:
+        found = todo.pop()
+        if isinstance(found, tuple):
+            todo += found
+        elif isinstance(found, ops.Node):
+            yield found
+            todo += vars(found).values()

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError, Reporter
 from mezzo.elements import confparse, library
@@ -22,11 +21,11 @@ from mezzo.elements.scheduler import Scheduler
 from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
-from mezzo.ir.module import Linked, Program
+from mezzo.ir.module import Linked, Program, Unit
 from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import link
 from mezzo.pipeline.loops import guard_loops
-from mezzo.pipeline.units import units_of, whole
+from mezzo.pipeline.units import make, units_of
 
 
 @dataclass
@@ -42,12 +41,14 @@ class Plan:
 
     def whole(self) -> Program:
         """The program with every unit's bodies: what a target asks for when the code is not on disk."""
-        made: dict[int, Any] = {}
+        made: dict[str, Unit] = {}
         instances = []
         for element, linked in zip(self.elements, self.program.instances, strict=True):
-            unit = made.setdefault(id(linked.unit), linked.unit)
+            unit = linked.unit
             if unit.is_skeleton:
-                unit = made[id(linked.unit)] = whole(element, unit)
+                if unit.digest not in made:
+                    made[unit.digest] = make(element)
+                unit = made[unit.digest]
             instances.append(replace(linked, unit=unit))
         return replace(self.program, instances=tuple(instances))
 

@@ -22,40 +22,59 @@ from mezzo.ir.types import TYPES
 KNOWN = RESERVED - {"ninputs", "noutputs", "input_kinds", "output_kinds"} | {"warnings", "args"}
 
 
+# What a class was translated to: the states, the attributes that became constants, and the unit.
+Made = dict[type[Element], list[tuple[tuple[State, ...], dict[str, Any], Unit]]]
+
+
 def units_of(elements: Sequence[Element]) -> list[Unit]:
     """A unit, or its skeleton, for each element; equal elements get the same object."""
     known: dict[Any, Unit] = {}
+    made: Made = {}
     units = []
     for element in elements:
         facts = facts_of(element)
         unit = known.get(facts) if facts is not None else None
         if unit is None:
-            unit = find_or_make(element, facts)
+            unit = find_or_make(element, facts, made)
             if facts is not None:
                 known[facts] = unit
         units.append(unit)
     return units
 
 
-def whole(element: Element, unit: Unit) -> Unit:
-    """The unit with its bodies."""
-    return make(element) if unit.is_skeleton else unit
-
-
-def find_or_make(element: Element, facts: tuple[Any, ...] | None) -> Unit:
+def find_or_make(element: Element, facts: tuple[Any, ...] | None, made: Made) -> Unit:
     if facts is None or not type(element).__module__.startswith("mezzo.elements."):
-        return make(element)
+        return make_or_share(element, made)
     name = hashlib.sha256(f"{cache.own_stamp()} {facts!r}".encode()).hexdigest() + ".unit"
     kept = cache.load(name)
     if kept is not None:
         return unpack(kept)
-    unit = make(element)
+    unit = make_or_share(element, made)
     cache.save(name, pack(unit))
     return unit
 
 
-def make(element: Element) -> Unit:
-    """Translates, proves and rewrites."""
+def make_or_share(element: Element, made: Made) -> Unit:
+    """The unit of an element that differs only in what packet code does not read, or a new one."""
+    if type(element).generate is not Element.generate:
+        return make(element)
+    states, alike = element.state_declarations(), made.setdefault(type(element), [])
+    for others, constants, unit in alike:
+        if others == states and all(_same(getattr(element, n, None), value) for n, value in constants.items()):
+            return unit
+    read: set[str] = set()
+    unit = make(element, read)
+    alike.append((states, {n: getattr(element, n, None) for n in read}, unit))
+    return unit
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equal, also in type: to packet code True is not 1.  Tuples may hold such differences, so they show as text."""
+    return type(a) is type(b) and a == b and (not isinstance(a, tuple) or repr(a) == repr(b))
+
+
+def make(element: Element, read: set[str] | None = None) -> Unit:
+    """Translates, proves and rewrites; `read` gets the attributes that became constants."""
     # These rooms cost more to import than a skeleton to read.
     from mezzo.frontends.python import translate
     from mezzo.ir.linear import check_linear
@@ -64,7 +83,7 @@ def make(element: Element) -> Unit:
     from mezzo.passes import PIPELINE
     from mezzo.pipeline.uses import ops_used
 
-    unit = translate(element)
+    unit = translate(element, read)
     check_unit(unit)
     check_linear(unit)
     for one_pass in PIPELINE:

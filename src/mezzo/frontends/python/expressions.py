@@ -207,6 +207,7 @@ class Expressions:
         if node.attr[0] == "_" or node.attr in RESERVED - {"ninputs", "noutputs", "input_kinds", "output_kinds"}:
             hint = "set an attribute of another name in configure()"
             self.fail(node, f"`{node.attr}` belongs to configuration time and cannot be read in packet code", hint)
+        self.unit.read.add(node.attr)
         if not hasattr(self.unit.element, node.attr):
             near = suggest(node.attr, [*self.unit.state_by_name, *cls.arguments, *SELF_METHODS])
             self.fail(

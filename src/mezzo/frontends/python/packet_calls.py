@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from mezzo.frontends.python.arguments import NOTHING, WIDTHS, Arguments
 from mezzo.frontends.python.values import Num, Pkt, Place, Thing, Value, View
@@ -40,10 +41,12 @@ class PacketCalls(Arguments):
             self.fail(node, f"packets have no `{method}`", "see docs/language.md for what packet code can do")
         return known(packet, mark, node, name)  # type: ignore[no-any-return]
 
-    def packet_methods(self) -> frozenset[str]:
+    @classmethod
+    @cache
+    def packet_methods(cls) -> frozenset[str]:
         widths = [w + end for w in WIDTHS for end in ("", "le")]
         access = [head + w for head in ("", "set_", "anno_", "set_anno_") for w in widths]
-        return frozenset([*access, *(m[3:] for m in dir(self) if m.startswith("pk_"))])
+        return frozenset([*access, *(m[3:] for m in dir(cls) if m.startswith("pk_"))])
 
     def anno_place(self, node: ast.expr, type_: Type) -> int:
         place, last = self.known_int(node, "the annotation's offset"), 48 - type_.bits // 8

@@ -41,9 +41,13 @@ class Source:
 @cache
 def _functions(file: str, text: str) -> dict[int, ast.FunctionDef]:
     found: dict[int, ast.FunctionDef] = {}
-    for node in ast.walk(ast.parse(text, file)):
+    todo: list[ast.AST] = [ast.parse(text, file)]
+    while todo:
+        node = todo.pop()
         if isinstance(node, ast.FunctionDef):
             found[min([node.lineno, *(d.lineno for d in node.decorator_list)])] = node
+        # No expression has a `def` in it.
+        todo += [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt | ast.excepthandler | ast.match_case)]
     return found
 
 

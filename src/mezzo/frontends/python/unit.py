@@ -26,16 +26,20 @@ SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
 }
 
 
-def translate(element: Element) -> Unit:
-    """The unit of an element; MezzoError lists every trouble in its packet code."""
-    return UnitTranslator(element).run()
+def translate(element: Element, read: set[str] | None = None) -> Unit:
+    """The unit of an element; MezzoError lists every trouble in its packet code.
+
+    `read` gets the names of the attributes that became constants: elements of the class that agree in these, and in
+    their states, have the same unit.  (Those that generate their code look at what they like.)
+    """
+    return UnitTranslator(element, set() if read is None else read).run()
 
 
 class UnitTranslator:
     """Translates functions on demand; helpers are found as they are called."""
 
-    def __init__(self, element: Element) -> None:
-        self.element = element
+    def __init__(self, element: Element, read: set[str]) -> None:
+        self.element, self.read = element, read
         self.builder = UnitBuilder(type(element).__name__, element.state_declarations())
         self.state_by_name = {s.name: s for s in self.builder.states}
         self.open: list[str] = []
