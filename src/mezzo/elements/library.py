@@ -5,12 +5,13 @@ Files are scanned as text for `class Name(` once, and imported when one of their
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from mezzo.base import cache as disk
 from mezzo.elements.element import Element
 
 _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
@@ -22,7 +23,17 @@ _registered: dict[str, type[Element]] = {}
 
 @cache
 def _files() -> dict[str, tuple[str, str]]:
-    """Element name (aliases too) -> (module, class name)."""
+    """Element name (aliases too) -> (module, class name); kept on disk, because reading all files takes 20 ms."""
+    name = f"{disk.own_stamp()}.names"
+    kept = disk.load(name)
+    if kept is not None:
+        return {element: (module, cls) for element, (module, cls) in json.loads(kept).items()}
+    found = _scan()
+    disk.save(name, json.dumps(found).encode())
+    return found
+
+
+def _scan() -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem in _NOT_ELEMENTS:
@@ -70,4 +81,6 @@ def names_of_files() -> list[str]:
 
 def near(name: str) -> list[str]:
     """Names that look like a mistyped one."""
+    import difflib  # only for hints
+
     return difflib.get_close_matches(name, [*_files(), *_registered], 3, 0.6)

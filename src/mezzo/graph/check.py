@@ -14,7 +14,6 @@ Everything wrong is reported in one run, with its places.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -85,6 +84,8 @@ def _specs(
         except MezzoError as error:
             reporter.extend(error)
         except LookupError:
+            import difflib  # only for hints
+
             near = difflib.get_close_matches(instance.cls, class_names, n=3)
             folded = [name for name in class_names if name.lower() == instance.cls.lower()]
             meant = " or ".join(f"`{name}`" for name in folded or near)

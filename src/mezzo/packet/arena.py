@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+from array import array
 from collections.abc import Iterator
 
 from mezzo.base import MezzoError
@@ -69,8 +70,7 @@ class Arena:
         self._control = self.mem[:CONTROL_SIZE].cast("Q")
         self._control[CONTROL["frames"] // 8] = frames
         self._control[CONTROL["frame_size"] // 8] = frame_size
-        for i in range(frames):
-            self._free[i] = frames - 1 - i  # frame 0 is handed out first
+        self._free[:] = memoryview(array("I", range(frames - 1, -1, -1)))  # frame 0 is handed out first
         self.free_count = frames
 
     @property

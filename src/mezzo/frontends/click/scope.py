@@ -10,7 +10,6 @@ still sees.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -179,6 +178,8 @@ class Scope:
             self.reporter.error(f"`{name}` is neither a declared element nor an element class", span, hint=hint)
 
     def _near(self, name: str) -> str:
+        import difflib  # only for hints
+
         known = [*list(self.names)[:MAX_NAMES_FOR_HINTS], *self.classes, *self.class_names]
         near = difflib.get_close_matches(name, known, n=1)
         return f"did you mean `{near[0]}`?" if near else ""

@@ -111,13 +111,15 @@ class Array:
         return self._view[: self._count * self._size].cast(form).tolist()  # type: ignore[call-overload,no-any-return]
 
     def load(self, values: Iterable[int]) -> None:
-        form = self._form()
-        if form:
+        form, values = self._form(), list(values)
+        if values.count(0) == len(values):
+            self._view[: len(values) * self._size] = bytes(len(values) * self._size)
+        elif form:
             whole = array(form, [self.type.wrap(value) if value else 0 for value in values])
             self._view[: len(whole) * self._size] = memoryview(whole).cast("B")
-            return
-        for index, value in enumerate(values):
-            self[index] = value
+        else:
+            for index, value in enumerate(values):
+                self[index] = value
 
     def _form(self) -> str:
         """The letter by which `struct` calls the type, empty if it has none: large arrays are moved whole."""
