@@ -9,6 +9,7 @@ import socket
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from operator import and_
 from typing import NamedTuple
 
 from mezzo.elements.args import Env, IPAddress, IPPrefix
@@ -16,6 +17,7 @@ from mezzo.elements.units import parse_int
 from mezzo.wire.address import format_ip, mask_of, parse_prefix
 
 FORM = "ADDRESS/LENGTH [GATEWAY] OUTPUT"
+FEW = 4096  # routes whose repeats are looked for without numpy
 _LENGTHS = {str(n): n for n in range(33)}
 
 
@@ -117,21 +119,23 @@ class RouteList:
         if sys.byteorder == "little":
             given.byteswap()
         masks = [mask_of(n) for n in range(33)]
-        self.keys = array("I", [key & masks[length] for key, length in zip(given, lengths, strict=True)])
+        self.keys = array("I", map(and_, given, map(masks.__getitem__, lengths)))
 
     def drop_repeats(self) -> list[tuple[Route, Route]]:
         """Keeps the first of equal prefixes; gives (the one kept, the one dropped)."""
-        first: dict[int, int] = {}
-        stay, found = [], []
-        for index, prefix in enumerate(key << 6 | length for key, length in zip(self.keys, self.lengths, strict=True)):
-            kept = first.setdefault(prefix, index)
-            if kept == index:
-                stay.append(index)
-            else:
-                found.append((self.route(kept), self.route(index)))
+        if len(self) <= FEW and len(set(zip(self.keys, self.lengths, strict=True))) == len(self):
+            return []
+        import numpy as np  # slow to import; few routes rarely need it
+
+        ids = np.array(self.keys, np.uint64) << np.uint64(6) | np.array(self.lengths, np.uint64)
+        _, first, place = np.unique(ids, return_index=True, return_inverse=True)
+        kept = first[place.reshape(-1)]
+        repeats = np.flatnonzero(kept != np.arange(len(ids)))
+        found = [(self.route(int(kept[i])), self.route(int(i))) for i in repeats]
         if found:
             self.keys, self.lengths, self.hops = (
-                array("I", [column[i] for i in stay]) for column in (self.keys, self.lengths, self.hops)
+                array("I", np.array(column, np.uint32)[np.sort(first)].tobytes())
+                for column in (self.keys, self.lengths, self.hops)
             )
         return found
 
