@@ -169,21 +169,31 @@ class InfiniteSource(_DataSource):
         stamp = walltime()
         size = self.size
         made: u32 = 0
-        for _ in bounded(n, MOST):
-            if not self.ready(0):
-                break
-            # A known length makes the copy a few instructions.
-            if size == self.fixed:
+        # A known length makes the copy a few instructions, and a loop without calls keeps the pool in registers.
+        if size == self.fixed:
+            for _ in bounded(n, MOST):
+                if not self.ready(0):
+                    break
                 p = self.make_from(self.frame, 0, self.fixed)
-            else:
+                if p is None:
+                    break
+                if self.timestamp:
+                    p.timestamp = stamp
+                made += 1
+                self.push(0, p)
+        else:
+            for _ in bounded(n, MOST):
+                if not self.ready(0):
+                    break
                 p = self.make_from(self.frame, 0, size)
-            if p is None:
-                self.later()
-                break
-            if self.timestamp:
-                p.timestamp = stamp
-            made += 1
-            self.push(0, p)
+                if p is None:
+                    break
+                if self.timestamp:
+                    p.timestamp = stamp
+                made += 1
+                self.push(0, p)
+        if made != n and self.ready(0):
+            self.later()
         self.count += made
         if made != n:
             return False

@@ -36,6 +36,7 @@ from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
 FUSE = 2000  # lines
 SMALL = 60  # lines: never fenced
+STEP_SIZE, STEP_SITES = 120, 3  # a step of at most so many lines is fused into at most so many places
 COPY_SIZE = 100  # nodes: a shorter `process` is copied into each of its instances, however many
 COPIES = 400  # nodes: a longer one only while all copies together are no more than this
 
@@ -43,6 +44,8 @@ COPIES = 400  # nodes: a longer one only while all copies together are no more t
 PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
 JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
 _FIXED = "wake|timer_set|timer_clear|run_task|fire_timer|trace|now"
+_STEP = re.compile(r"(?:push|pull|ready)(\d+)|i(\d+)_(?:push|pull|process)")
+_APART = re.compile(r"\b(noinline|cold|minsize)\b")
 _NAME = re.compile(rf"@((?:push|pull|ready|leave)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
 # Doors that packets go through; the others are handlers.
 _ROAD = re.compile(r"define void @door_(?:[ui]\d+_run|push\d+|pull\d+)\(")
@@ -116,6 +119,7 @@ class Emitter:
         texts = self._merge(texts)
         self._fence(texts)
         texts = self._cool(texts)
+        self._fuse(texts)
         return "\n".join([DECLARES, *self._library(), *self.functions.values(), *texts,
                           metadata(self.arena.frame_size, self.arena.frames)])
 
@@ -327,7 +331,7 @@ class Emitter:
 
     def _scheduler_call(self, name: str, params: list[str]) -> str:
         """A call of a function of instance 0; a router without it (a test's) does without."""
-        head = f"define internal fastcc void @{name}({', '.join([self.context, self.pool, *params])})"
+        head = f"define internal fastcc void @{name}({', '.join([self.context, self.pool, *params])}) noinline"
         t = Text(head)
         function = self.program.instances[0].unit.function(name)
         if function is not None:
@@ -453,6 +457,21 @@ class Emitter:
                 else:
                     grown += lines * times
             total[name] = grown
+
+    def _fuse(self, doors: list[str]) -> None:
+        """Has short steps of the road fused into the few places that lead to them.
+
+        LLVM alone refuses many: it counts a step that two loops of a source call as code that is copied.  A loop of
+        steps always goes through a LoopGuard, which is left out, so fusing ends.
+        """
+        sites = Counter(n for text in [*self.functions.values(), *doors] for n in _NAME.findall(text))
+        for name, text in self.functions.items():
+            match = _STEP.fullmatch(name)
+            if match is None or text.count("\n") > STEP_SIZE or sites[name] > STEP_SITES:
+                continue
+            number = int(match[1] or match[2])
+            if self.program.instances[number].unit.name != "LoopGuard" and not _APART.search(self._head(name)):
+                self._attribute(name, "alwaysinline")
 
     def _mark(self, name: str) -> None:
         if not self._head(name).endswith("noinline"):

@@ -162,19 +162,21 @@ class Frame:
         self.site.needs.add("kill")
         self.t.do(f"call fastcc void @kill(ptr %a, i32 {frame})")
 
+    def drop(self, frame: str, reason: int) -> None:
+        """The packet dies, counted under `reason`."""
+        self.site.needs.add("drop")
+        at = self.t.gep("%s", self.site.layout.drop(reason))
+        self.t.do(f"call fastcc void @drop(ptr %a, i32 {frame}, ptr {at})")
+
     def fault_block(self, leave: str, counted: bool) -> None:
         """The cold end: kill what is held, count, leave."""
         if not self.faults:
             return
         self.t.at("fault")
         for name in self.owned:
+            self.site.needs.add("release")
             frame = self.t.op(f"load i32, ptr {self.slots[name]}")
-            held, free = self.t.label("held"), self.t.label("free")
-            self.t.branch(self.t.op(f"icmp ne i32 {frame}, -1"), held, free)
-            self.t.at(held)
-            self.kill(frame)
-            self.t.jump(free)
-            self.t.at(free)
+            self.t.do(f"call fastcc void @release(ptr %a, i32 {frame})")
         if counted:
             self.count(-2)
         self.t.do(leave)

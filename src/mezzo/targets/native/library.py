@@ -40,6 +40,30 @@ define internal fastcc void @kill(ptr %a, i32 %f) alwaysinline {
 }
 """
 
+# A packet dies and is counted: out of line, so that the many places where packets may die stay small.
+_DROP = """
+define internal fastcc void @drop(ptr %a, i32 %f, ptr %n) noinline {
+  call fastcc void @kill(ptr %a, i32 %f)
+  %old = load i64, ptr %n, align 8TAG_drops
+  %new = add i64 %old, 1
+  store i64 %new, ptr %n, align 8TAG_drops
+  ret void
+}
+"""
+
+# What a faulting function may hold: a frame, or -1.
+_RELEASE = """
+define internal fastcc void @release(ptr %a, i32 %f) cold noinline {
+  %none = icmp eq i32 %f, -1
+  br i1 %none, label %done, label %held
+held:
+  call fastcc void @kill(ptr %a, i32 %f)
+  br label %done
+done:
+  ret void
+}
+"""
+
 # Marks unset, type 0, live 1 are one word; the rest is zeroed 8 bytes beyond its end, for the sake of wide stores.
 _MAKE = """
 define internal fastcc i32 @make(ptr %a, i32 %len) alwaysinline {
@@ -399,6 +423,8 @@ next:
 
 PIECES = {
     "kill": _KILL,
+    "drop": _DROP,
+    "release": _RELEASE,
     "make": _MAKE,
     "clone": _CLONE,
     "random": _RANDOM,

@@ -309,9 +309,10 @@ def _clone(f: Frame, s: ops.Clone) -> None:
 def _kill(f: Frame, s: ops.Kill) -> None:
     frame = value(f, s.packet)
     f.consumed(s.packet)
-    f.kill(frame)
     if s.reason >= 0:
-        f.count(s.reason)
+        f.drop(frame, s.reason)
+    else:
+        f.kill(frame)
 
 
 def _switch(f: Frame, port: Expr, ways: int, way: Callable[[int], None], other: Callable[[str], None]) -> None:
@@ -341,10 +342,13 @@ def _emit(f: Frame, s: ops.Emit) -> None:
     def lost(port: str) -> None:
         frame = value(f, s.packet)
         f.consumed(s.packet)
-        f.kill(frame)
         if s.reason >= 0:
-            f.count(s.reason)
+            f.drop(frame, s.reason)
             return
+        if port.isdigit() and int(port) != KILL:
+            f.drop(frame, s.reason)
+            return
+        f.kill(frame)
         other, done = f.t.label("other"), f.t.label("done")
         f.t.branch(f.t.op(f"icmp eq i32 {port}, {KILL}"), done, other)  # told to die: no drop
         f.t.at(other)

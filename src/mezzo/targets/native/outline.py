@@ -3,7 +3,8 @@
 LLVM inlines a function along the graph only while it is small, and a packet method is often a short road with long
 side roads: options, misses, errors.  A branch that ends in a return, and does not look like the main way out, becomes a
 function of its own (`process.rare1`) that takes over the packets; what stays is small enough to be fused with its
-neighbours.  The main way out is output 0, a computed output, a packet given to a puller or put in a ring.
+neighbours.  A main way out is output 0, a computed output, one without a reason for drops, a packet given to a
+puller or put in a ring.
 
 `as_push` turns what is left of `process` into code that pushes where it returned a port, for one instance: no port
 number is carried, so nothing has to be decoded behind it.
@@ -18,12 +19,13 @@ from dataclasses import dataclass, replace
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Param, Unit
 from mezzo.ir.ops import Body, Const, Local, Stmt
-from mezzo.ir.types import PACKET, U32, VOID, Type
+from mezzo.ir.types import KILL, PACKET, U32, VOID, Type
 from mezzo.targets.native.layout import walk
 
 ROLES = ("process", "push", "pull")
 ERROR_SIZE = 12  # nodes: an exit that is not the main one is taken out from this size
 SLOW_SIZE = 40  # nodes: of two main ways the much longer one is taken out from this size
+SLOWER = 1.25
 PUSH_SIZE = 160  # nodes: a longer `process` is called, not copied into each instance
 
 
@@ -95,14 +97,32 @@ def _jumps(body: Body) -> bool:
 def _is_main(body: Body) -> bool:
     """Whether a packet's usual way could lead through here."""
     for node in walk(body):
-        if isinstance(node, ops.Emit) and (not isinstance(node.port, Const) or node.port.value == 0):
+        if isinstance(node, ops.Emit) and _is_main_port(node.port, node.reason):
             return True
-        value = node.value if isinstance(node, ops.Return) else None
-        if value is not None and (not isinstance(value, Const) or value.value == 0):
+        if isinstance(node, ops.Return) and node.value is not None and _is_main_port(node.value, node.reason):
             return True
         if isinstance(node, ops.RingPush):
             return True
     return False
+
+
+def _is_main_port(port: ops.Expr, reason: int) -> bool:
+    return not isinstance(port, Const) or (port.value != KILL and (port.value == 0 or reason < 0))
+
+
+def _is_plain_return(s: Stmt) -> bool:
+    return isinstance(s, ops.Return) and (s.value is None or isinstance(s.value, Const))
+
+
+def _unless(body: Body, rest: Body) -> Body:
+    """`rest`, where control can come to it."""
+    return () if returns(body) else rest
+
+
+def _is_setting(cond: ops.Expr) -> bool:
+    """Whether a condition only looks at scalars of the state: no packet decides it, so no side is the rare one."""
+    leaves = [x for x in walk(cond) if not isinstance(x, ops.Cmp | ops.Logic | ops.Not | ops.Cast | Const)]
+    return all(isinstance(x, ops.Get) for x in leaves)
 
 
 class _Splitter:
@@ -123,11 +143,14 @@ class _Splitter:
         for at, s in enumerate(body):
             if isinstance(s, ops.If):
                 rest = body[at + 1 :]
+                if len(rest) == 1 and _is_plain_return(rest[0]):
+                    s = replace(s, then=s.then + _unless(s.then, rest), orelse=s.orelse + _unless(s.orelse, rest))
+                    rest = ()
                 if returns(s.then) or returns(s.orelse):
                     # What follows belongs to the side that goes on.
                     then = s.then if returns(s.then) else s.then + rest
                     orelse = s.orelse if returns(s.orelse) else s.orelse + rest
-                    then, orelse = self.choose(then, orelse)
+                    then, orelse = self.choose(s.cond, then, orelse)
                     return (*out, replace(s, then=then, orelse=orelse))
                 s = replace(s, then=self.body(s.then), orelse=self.body(s.orelse))
             elif isinstance(s, ops.For):
@@ -135,14 +158,14 @@ class _Splitter:
             out.append(s)
         return tuple(out)
 
-    def choose(self, a: Body, b: Body) -> tuple[Body, Body]:
+    def choose(self, cond: ops.Expr, a: Body, b: Body) -> tuple[Body, Body]:
         """Both sides, the rare one taken out."""
         sides, sizes = [a, b], [size(a), size(b)]
         main = [_is_main(side) for side in sides]
         rare = [returns(sides[i]) and sizes[i] >= ERROR_SIZE and not main[i] for i in (0, 1)]
-        if all(main):
+        if all(main) and not _is_setting(cond):
             long = 0 if sizes[0] > sizes[1] else 1
-            rare[long] = returns(sides[long]) and sizes[long] >= max(SLOW_SIZE, 2 * sizes[1 - long])
+            rare[long] = returns(sides[long]) and sizes[long] >= max(SLOW_SIZE, SLOWER * sizes[1 - long])
         done = [self.take_out(sides[i]) if rare[i] else self.body(sides[i]) for i in (0, 1)]
         return done[0], done[1]
 
