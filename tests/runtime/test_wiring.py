@@ -66,3 +66,25 @@ def test_arrays_in_and_out():
         assert lengths.tolist() == [4, 4, 4, 2]
         assert data[:3].tolist() == rows.tolist()
         assert bytes(data[3]) == b"xy\0\0"
+
+
+def test_what_is_no_packet_is_refused():
+    with Router.from_elements(Feed(name="a") >> Collect(name="b"), virtual=True) as router:
+        for wrong in (b"one", ["text"], [None], [7], [np.zeros(4)], [bytes(5000)]):
+            with pytest.raises(MezzoError):
+                router.feed("a", wrong)
+        assert router.feed("a", [bytearray(b"xy"), memoryview(b"abcd")[::2]]) == 2
+        router.run()
+        assert router.collect("b") == [b"xy", b"ac"]
+
+
+def test_packets_go_in_by_feed_and_out_by_collect():
+    with Router.from_elements(Feed(name="a") >> Collect(name="b"), virtual=True) as router:
+        with pytest.raises(MezzoError, match=r"`c` is not there\nthese are Feed elements: a"):
+            router.feed("c", [b"x"])
+        with pytest.raises(MezzoError, match=r"`b` is no Feed element"):
+            router.feed("b", [b"x"])
+        with pytest.raises(MezzoError, match=r"`a` is no Collect element"):
+            router.collect("a")
+    with pytest.raises(MezzoError, match="closed"):
+        router.feed("a", [b"x"])

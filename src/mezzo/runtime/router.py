@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mezzo.base import MezzoError
+from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.element import ConfigError, Element
 from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
 from mezzo.elements.wiring import Wired
@@ -29,6 +29,19 @@ from mezzo.targets import load_target
 SLICE_NS = 20_000_000  # how long the loop may stay away from Python
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
+
+
+def octets(data: Any, longest: int) -> bytes | memoryview:
+    """A packet's bytes, given as an object with a buffer of bytes; refuses what would be read as something else."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise MezzoError(f"a packet is bytes, or a row of a uint8 array, not {type(data).__name__}") from None
+    if view.itemsize != 1:
+        raise MezzoError(f"a packet is bytes, or a row of a uint8 array; this has {view.itemsize} bytes a number")
+    if view.nbytes > longest:
+        raise MezzoError(f"a packet of {view.nbytes} bytes: a frame has room for {longest}; give a larger frame_size")
+    return data if isinstance(data, bytes) else view.tobytes()
 
 
 class Router:
@@ -276,10 +289,12 @@ class Router:
 
     def feed(self, name: str, packets: Iterable[Any]) -> int:
         """Gives packets (bytes-like, or the rows of a uint8 array) to a Feed element; how many it took."""
-        element = self.elements[name]
+        element = self._element_for_packets(name, "Feed")
+        if isinstance(packets, bytes | bytearray):
+            raise MezzoError("feed takes several packets: write [packet] for one")
         count = 0
         for data in packets:
-            packet = self.arena.make_from(memoryview(data).cast("B") if not isinstance(data, bytes) else data)
+            packet = self.arena.make_from(octets(data, self.arena.longest))
             if packet is None or not element.cell("ring").push(packet.frame):
                 if packet is not None:
                     self.arena.free(packet.frame)
@@ -295,7 +310,7 @@ class Router:
 
     def collect_packets(self, name: str, take: Callable[[Packet], Any]) -> list[Any]:
         """`take(packet)` of each packet collected; the packet goes home after that."""
-        element, found = self.elements[name], []
+        element, found = self._element_for_packets(name, "Collect"), list[Any]()
         while (frame := element.cell("ring").pop()) >= 0:
             found.append(take(Packet(self.arena, frame)))
             self.arena.free(frame)
@@ -313,6 +328,18 @@ class Router:
         for row, packet in zip(data, packets, strict=True):
             row[: len(packet)] = np.frombuffer(packet, dtype=np.uint8)
         return data, lengths
+
+    def _element_for_packets(self, name: str, cls: str) -> Element:
+        """The Feed or Collect element of this name; the error says which there are."""
+        if self.closed:
+            raise MezzoError("the router is closed")
+        element = self.elements.get(name)
+        if element is None or type(element).__name__ != cls:
+            fit = [n for n, e in self.elements.items() if type(e).__name__ == cls]
+            there = f"these are {cls} elements: {', '.join(fit)}" if fit else f"put one there: {name} :: {cls}"
+            what = f"is no {cls} element" if element is not None else "is not there"
+            raise MezzoError(Diagnostic(f"`{name}` {what}", hint=there))
+        return element
 
     def _repr_svg_(self) -> str:
         return self.graph._repr_svg_()
