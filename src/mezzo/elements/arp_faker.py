@@ -26,7 +26,7 @@ class ARPFaker(Element):
     eth2 = Arg(EtherAddress(), doc="the Ethernet address it is said to have")
     reply: Blob
     count: u64
-    reads = ("count",)
+    reads = {"count": "replies sent"}
     example = """
         f :: ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> c :: Counter -> Discard;
         Script(TYPE ACTIVE, wait 32s, stop);

@@ -109,7 +109,13 @@ class ARPQuerier(Element):
     fresh_held: u32
     warned: u8
     question: Blob
-    reads = ("queries", "responses", "drops", "count", "length")
+    reads = {
+        "queries": "ARP requests sent",
+        "responses": "sound ARP replies heard",
+        "drops": "packets dropped",
+        "count": "entries of the table",
+        "length": "packets that wait for an answer",
+    }
     example = """
         q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> c :: Classifier(12/0806, 12/0800);
         InfiniteSource(DATA "to the neighbour", LIMIT 3) -> SetIPAddress(10.0.0.2) -> [0] q;
@@ -442,17 +448,17 @@ class ARPQuerier(Element):
     def write_ipaddr(self, text: str) -> None:
         self.ipaddr = parse_ip(text.strip())
 
-    @write("insert")
+    @write("insert", "enters what an answer would say: IP ETH")
     def write_insert(self, text: str) -> None:
         words = split_words(text)
         if len(words) != 2:
             raise ConfigError("write an IP address and an Ethernet address: 10.0.0.2 2:0:0:0:0:2")
         self.call("insert", parse_ip(words[0]), parse_ether(words[1]))
 
-    @write("delete")
+    @write("delete", "forgets an IP address for which no packets wait")
     def write_delete(self, text: str) -> None:
         self.call("forget", parse_ip(text.strip()))
 
-    @write("clear")
+    @write("clear", "forgets all addresses, and drops the packets that wait")
     def write_clear(self, text: str) -> None:
         self.call("clear")

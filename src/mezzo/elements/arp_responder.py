@@ -129,11 +129,11 @@ class ARPResponder(Element):
         rows = [(n, slot) for a, n, slot in self.answers.items() if n == 0 or (a ^ address) >> (32 - n) == 0]
         return max(rows, default=(0, 0))[1]
 
-    @write("add")
+    @write("add", "adds an entry: IP/MASK ... ETH")
     def write_add(self, text: str) -> None:
         self.add(text)
 
-    @write("remove")
+    @write("remove", "removes the entry of an IP/MASK")
     def write_remove(self, text: str) -> None:
         prefix = self.prefix_of(text.strip())
         if prefix is None or not self.answers.remove(*prefix):

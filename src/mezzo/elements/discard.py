@@ -15,7 +15,7 @@ class Discard(Element):
     active = Arg(Bool(), True, "whether it pulls (pull context only)", positional=False, live=flag)
     burst = Arg(Int(1, MOST), 1, "packets pulled a scheduling", positional=False, live=u32)
     count: u64
-    reads = ("count",)
+    reads = {"count": "packets thrown away"}
     example = "InfiniteSource(LIMIT 5) -> d :: Discard;"
     example_reads = {"d.count": "5"}
     see = ("Idle", "Null")

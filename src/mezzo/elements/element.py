@@ -145,7 +145,7 @@ class Element(Wired):
     ports = "1/1"
     processing = "a/a"
     flow = "x/x"
-    reads: tuple[str, ...] = ()  # states that are read handlers by their own name
+    reads: tuple[str, ...] | dict[str, str] = ()  # states that are read handlers by their own name, and what they say
     example = ""  # a configuration in the Click language
     example_reads: dict[str, str] = {}  # handler -> what it prints after the example ran
     see: tuple[str, ...] = ()
@@ -308,6 +308,15 @@ def roles_of(cls: type[Element]) -> list[str]:
     return [name for name in ROLES if callable(getattr(cls, name, None))]
 
 
+USUAL_READS = {
+    "count": "packets so far",
+    "byte_count": "bytes so far",
+    "drops": "packets that did not pass",
+    "highwater_length": "the most packets it ever held",
+    "lost": "copies that were not made, because no frame was free",
+}
+
+
 def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
     table = dict(cls.handler_table)
 
@@ -321,8 +330,9 @@ def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
             part.get("flags") or old.flags,
         )
 
+    said = USUAL_READS | (cls.reads if isinstance(cls.reads, dict) else {})
     for name in cls.reads:
-        add(name, read=lambda e, text, n=name: getattr(e, n), doc=f"the state {name}")
+        add(name, read=lambda e, text, n=name: getattr(e, n), doc=said.get(name, f"the state {name}"))
     for arg in cls.arguments.values():
         if arg.handler:
             add(arg.name, read=lambda e, text, a=arg: a.kind.show(getattr(e, a.name)), doc=arg.doc)

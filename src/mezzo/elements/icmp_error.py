@@ -77,7 +77,7 @@ class ICMPError(Element):
     next_mtu: u32
     fix: u8
     bad: Table[u32, u8, "nbad"]
-    reads = ("count",)
+    reads = {"count": "errors sent"}
     see = ("DecIPTTL", "FixIPSrc", "IPGWOptions", "IPFragmenter")
     example = """
         InfiniteSource(DATA \\<4500001c 00010000 0111a5ce 0a000001 0a000002 00010002 00080000>, LIMIT 2, STOP true)

@@ -106,7 +106,7 @@ class ICMPPingSource(Element):
     sent: Array[u64, "places"]  # when, by sequence number
     ended: flag
     armed: flag  # the timer is set
-    reads = ("count",)
+    reads = {"count": "requests sent"}
     see = ("ICMPPingResponder",)
     example = """
         p :: ICMPPingSource(10.0.0.1, 10.0.0.2, INTERVAL 0.1, LIMIT 3, VERBOSE false)

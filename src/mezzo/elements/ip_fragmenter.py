@@ -28,7 +28,7 @@ class IPFragmenter(Element):
     headroom = Arg(Int(0, 0xFFFF), 0, "taken for Click's sake: frames have headroom of their own", positional=False)
     drops: u64
     fragments: u64
-    reads = ("drops", "fragments")
+    reads = {"drops": "packets that may not be fragmented, or cannot", "fragments": "fragments made"}
     see = ("IPReassembler", "ICMPError")
     example = """
         InfiniteSource(DATA \\<4500002c 00010000 401166be 0a000001 0a000002 00010002 00180000

@@ -72,7 +72,12 @@ class IPReassembler(Element):
     assembled: u64
     failed: u64
     bad: u64
-    reads = ("fragments", "assembled", "failed", "bad")
+    reads = {
+        "fragments": "fragments that came",
+        "assembled": "packets made whole",
+        "failed": "packets given up",
+        "bad": "fragments that are none, by their length or place",
+    }
     see = ("IPFragmenter", "ICMPError")
     example = """
         InfiniteSource(LENGTH 100, LIMIT 3, STOP true) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)

@@ -15,6 +15,7 @@ class Feed(Element):
     ring: Ring["capacity"]
     count: u64
     reads = ("count",)
+    see = ("Collect",)
 
     def task(self) -> bool:
         for _ in range(32):
@@ -41,7 +42,8 @@ class Feed(Element):
 class Collect(Element):
     """Keeps the packets that come, for Python to collect.
 
-    Takes pushed packets, and pulls when its input is pull.  More than CAPACITY are dropped.
+    Takes pushed packets, and pulls when its input is pull.  `Router.collect(name)` takes them out, as bytes, and
+    `Router.collect_array(name)` as a numpy array; more than CAPACITY are dropped.
     """
 
     ports, processing = "1/0", "a/"
@@ -50,6 +52,7 @@ class Collect(Element):
     ring: Ring["capacity"]
     count: u64
     reads = ("count",)
+    see = ("Feed",)
 
     def process(self, p: Packet) -> Port:
         if len(self.ring) >= self.capacity:

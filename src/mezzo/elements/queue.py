@@ -23,7 +23,7 @@ class SimpleQueue(Element):
     ring: Ring["room"]
     highwater_length: u32
     drops: u64
-    reads = ("highwater_length", "drops")
+    reads = {"highwater_length": "the most packets it ever held", "drops": "packets dropped for want of room"}
     limits = {"CAPACITY": LARGEST}
     example = "InfiniteSource(LIMIT 15) -> q :: SimpleQueue(10) -> Idle;"
     example_reads = {"q.length": "10", "q.drops": "5", "q.highwater_length": "10"}

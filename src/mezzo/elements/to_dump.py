@@ -67,7 +67,7 @@ class ToDump(Element):
     lost: u64
     broken: flag
     armed: flag
-    reads = ("count", "lost")
+    reads = {"count": "packets written", "lost": "packets that could not be written"}
     example = 'InfiniteSource(DATA "hello", LIMIT 3) -> d :: ToDump(/dev/null) -> c :: Counter -> Discard;'
     example_reads = {"d.count": "3", "c.count": "3"}
     see = ("FromDump", "ToIPSummaryDump", "Tee")
