@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mezzo.elements import library
@@ -67,3 +69,11 @@ def test_what_is_wrong_is_said_with_its_place(mezzo, write, text, said):
 
 def test_a_file_that_is_not_there(mezzo):
     assert "there is no such Python file" in mezzo("check", "--elements", "/no/such.py", "-e", "").err
+
+
+def test_the_place_is_known_under_a_relative_name_too(mezzo, write, monkeypatch):
+    file = Path(write("\nfrom mezzo.elements import Kounter\n"))
+    monkeypatch.chdir(file.parent)
+    done = mezzo("check", "--elements", file.name, "-e", "Idle -> Mine -> Discard;")
+    assert f"{file.name}:2:1: " in done.err
+    assert "2 | from mezzo.elements import Kounter" in done.err

@@ -180,3 +180,9 @@ def test_signals_end_a_run_cleanly(number):
     found = json.loads(child.communicate(timeout=20)[0])
     assert child.returncode == 0
     assert found["ended"] == "interrupted"
+
+
+def test_a_traced_run_says_that_its_time_is_not_the_router_s(mezzo):
+    text = "InfiniteSource(LIMIT 5) -> Discard;"
+    assert "ns of CPU a packet (with counting);" in mezzo("run", "-e", text, "--stats").err
+    assert "ns of CPU a packet (with counting and tracing);" in mezzo("run", "-e", text, "--stats", "--trace", "1").err

@@ -38,6 +38,7 @@ class Result:
     waiting: dict[str, int]
     edges: dict[Connection, int] = field(default_factory=dict)
     virtual: bool = False
+    traced: bool = False
 
     @classmethod
     def of(
@@ -100,7 +101,8 @@ def headline(r: Result) -> str:
     if r.virtual:
         parts[0] += f" ({seconds(r.clock_s)} of the virtual clock)"
     if r.packets:
-        parts.append(f"{r.packets:,} packets in, {r.ns_per_packet:.1f} ns of CPU a packet (with counting)")
+        work = "counting and tracing" if r.traced else "counting"
+        parts.append(f"{r.packets:,} packets in, {r.ns_per_packet:.1f} ns of CPU a packet (with {work})")
     parts.append(f"{sum(r.drops.values()):,} dropped" if r.drops else "no drops")
     if r.waiting:
         parts.append(f"{sum(r.waiting.values()):,} still in the router")

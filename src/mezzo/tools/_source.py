@@ -102,7 +102,9 @@ def _place(path: Path, trouble: Exception) -> Span | None:
     import linecache
     import traceback
 
-    lines = [n for f, n in traceback.walk_tb(trouble.__traceback__) if f.f_code.co_filename == str(path)]
+    # Python knows the module by its whole path, also where the file was named by a relative one.
+    whole = str(path.absolute())
+    lines = [n for f, n in traceback.walk_tb(trouble.__traceback__) if f.f_code.co_filename == whole]
     return Span(str(path), lines[-1], 1, linecache.getline(str(path), lines[-1]).rstrip("\n")) if lines else None
 
 

@@ -154,7 +154,7 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     progress.clear()
     if tracer:
         tracer.finish()
-    return Result.of(
+    result = Result.of(
         router,
         "interrupted" if interrupted() else ended,
         args.target,
@@ -163,6 +163,8 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
         wall_s,
         (router.now_ns - clock) / 1e9,
     )
+    result.traced = tracer is not None
+    return result
 
 
 @contextmanager
