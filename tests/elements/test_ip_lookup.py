@@ -98,6 +98,15 @@ def test_Eo18_many_slash_24s_with_longer_prefixes() -> None:
                 assert [got["10.0.3.5"][0], got["10.0.3.100"][0]] == [1, 0]
 
 
+def test_any_space_is_between_the_words_of_a_route() -> None:
+    with table("RadixIPLookup", "10.0.0.0/8\t1, 11.0.0.0/8\n 9.9.9.9\t0") as router:
+        assert lookups(router, "10.0.0.1", "11.0.0.1") == ["1", "0 9.9.9.9"]
+        router.write("r.ctrl", "add\t12.0.0.0/8\t1\n")
+        assert lookups(router, "12.0.0.1") == ["1"]
+    with pytest.raises(MezzoError, match=r"`11\.0\.0\.0/8` is not a route"):
+        table("RadixIPLookup", "10.0.0.0/8\t1, 11.0.0.0/8")
+
+
 def test_the_forms_of_a_route() -> None:
     routes = "10.0.0.1/255.255.255.0 - 1, 11.0.0.1 1.2.3.4 0, net 0, host 1, 12/8 0"
     text = "AddressInfo(net 18.26.4.9/24, host 18.26.5.9); " + text_of("RadixIPLookup", routes)

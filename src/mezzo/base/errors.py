@@ -121,5 +121,6 @@ class Reporter:
         return [d for d in self.diagnostics if d.severity != "error"]
 
     def raise_if_errors(self) -> None:
+        """The warnings go along: they often say where an error comes from."""
         if self.errors:
-            raise MezzoError(*self.errors)
+            raise MezzoError(*self.diagnostics)

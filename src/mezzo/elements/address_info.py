@@ -17,12 +17,16 @@ class _Names(Element):
         for text in self.names:
             words = [unquote(word) for word in split_words(text)]
             if len(words) < 2:
-                self.error(f"expected a name and what it stands for, not `{text}`")
+                self.error(f"expected a name and what it stands for, not `{text}`", text)
                 continue
             for word in words[1:]:
-                self.define(words[0], word)
+                try:
+                    self.define(words[0], word)
+                except ValueError as trouble:
+                    self.error(str(trouble), text)
 
     def define(self, name, word):
+        """Enters what the word stands for.  ValueError says that it stands for nothing."""
         raise NotImplementedError
 
     def put(self, kind, name, value, replace=True):
@@ -59,7 +63,9 @@ InfiniteSource(LIMIT 2) -> SetIPAddress(server) -> EtherEncap(0x0800, server, se
             self.put(kind, name, value)
             self.put_host(kind, name, value)
             return
-        self.error(f"`{word}` is no address; write one such as 10.0.0.1, 10.0.0.0/8, 2001:db8::1 or 00:01:02:03:04:05")
+        raise ValueError(
+            f"`{word}` is no address; write one such as 10.0.0.1, 10.0.0.0/8, 2001:db8::1 or 00:01:02:03:04:05"
+        )
 
     def put_host(self, kind, name, value):
         """A prefix with bits beyond its length names a host as well."""
@@ -90,7 +96,6 @@ class PortInfo(_Names):
         except ValueError:
             port = -1
         if not 0 <= port <= 0xFFFF or kinds[0] not in ("tcp_port", "udp_port"):
-            self.error(f"`{word}` is no port; write a number from 0 to 65535, alone or with /tcp or /udp")
-            return
+            raise ValueError(f"`{word}` is no port; write a number from 0 to 65535, alone or with /tcp or /udp")
         for kind in kinds:
             self.put(kind, name, port)

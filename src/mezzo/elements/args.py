@@ -381,20 +381,21 @@ class Rest(Arg):
 
 
 def read_arguments(
-    declared: Sequence[Arg], words: Sequence[str], env: Env, complain: Callable[[str], None]
+    declared: Sequence[Arg], words: Sequence[str], env: Env, complain: Callable[[str, str | None], None]
 ) -> dict[str, Any]:
-    """The values of `declared` out of the argument texts `words`; every trouble goes to `complain`."""
+    """The values of `declared` out of the argument texts `words`; every trouble goes to `complain`, with its word."""
     by_keyword = {a.keyword: a for a in declared if a.keyword and not isinstance(a, Rest)}
     given: dict[str, str] = {}
+    source: dict[str, str] = {}  # the whole word a keyword's text is from
     places: list[str] = []
     for word in words:
-        head, _, tail = word.partition(" ")
+        head, tail = (*word.split(None, 1), "", "")[:2]
         arg = by_keyword.get(head)
         # A word in capitals that is declared is a keyword; alone it is one only where a flag makes sense.
         if arg is not None and (tail or not arg.positional or isinstance(arg.kind, Bool)):
             if arg.name in given:
-                complain(f"{head} is given twice")
-            given[arg.name] = tail.strip()
+                complain(f"{head} is given twice", word)
+            given[arg.name], source[arg.name] = tail.strip(), word
         else:
             places.append(word)
     values: dict[str, Any] = {}
@@ -408,32 +409,32 @@ def read_arguments(
             text = next(queue, None)
         if text is None or (text == "" and not arg.required and not isinstance(arg.kind, (Text, Data, Bool))):
             if arg.required:
-                complain(f"the argument {arg.keyword} is missing: {arg.kind.words}")
+                complain(f"the argument {arg.keyword} is missing: {arg.kind.words}", None)
             values[arg.name] = None if arg.required else arg.default
             continue
         if text == "" and arg.name in given and isinstance(arg.kind, Bool):
             text = "true"
-        values[arg.name] = _read(arg, text, env, complain)
+        values[arg.name] = _read(arg, text, env, complain, source.get(arg.name, text))
     left = list(queue)
     if rest is not None:
-        values[rest.name] = [_read(rest, text, env, complain) for text in left]
+        values[rest.name] = [_read(rest, text, env, complain, text) for text in left]
         if len(left) < rest.least:
-            complain(f"too few arguments: at least {rest.least} more of {rest.kind.words} expected")
+            complain(f"too few arguments: at least {rest.least} more of {rest.kind.words} expected", None)
     elif left:
         known = ", ".join(k for k in by_keyword if k)
-        first = left[0].split(" ", 1)[0]
+        first = left[0].split(None, 1)[0] if left[0] else ""
         what = (
             f"unknown keyword {first}"
             if first.isupper() and len(first) > 1
             else f"too many arguments, from `{left[0][:40]}` on"
         )
-        complain(f"{what}; it takes {known}" if known else f"{what}; it takes none")
+        complain(f"{what}; it takes {known}" if known else f"{what}; it takes none", left[0])
     return values
 
 
-def _read(arg: Arg, text: str, env: Env, complain: Callable[[str], None]) -> Any:
+def _read(arg: Arg, text: str, env: Env, complain: Callable[[str, str | None], None], word: str) -> Any:
     try:
         return arg.kind.parse(text, env)
     except ValueError as trouble:
-        complain(f"{arg.keyword}: {trouble}")
+        complain(f"{arg.keyword}: {trouble}", word)
         return None if arg.required else arg.default

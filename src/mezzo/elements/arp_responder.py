@@ -36,7 +36,7 @@ class ARPResponder(Element):
             try:
                 self.add(text)
             except ValueError as trouble:
-                self.error(str(trouble))
+                self.error(str(trouble), text)
 
     def process(self, p: Packet) -> Port:
         if p.length < SIZE or p.u16(12) != ETHERTYPE_ARP or p.u48(14) != ETHERNET_IPV4 or p.u16(20) != ARP_REQUEST:

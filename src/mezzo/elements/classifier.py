@@ -43,16 +43,16 @@ c[0] -> ip :: Counter -> Discard; c[1] -> arp :: Counter -> Discard; c[2] -> oth
     def parse(self, number, text):
         words = unquote(text).split()
         if not words:
-            self.error(f"pattern {number} is empty; write `-` to match every packet")
+            self.error(f"pattern {number} is empty; write `-` to match every packet", text)
         if words == ["-"]:
             return ()
-        return tuple(self.parse_clause(number, word) for word in words)
+        return tuple(self.parse_clause(number, word, text) for word in words)
 
-    def parse_clause(self, number, word):
+    def parse_clause(self, number, word, text):
         try:
             return parse_clause(word)
         except ValueError as trouble:
-            self.error(f"pattern {number}: {trouble}")
+            self.error(f"pattern {number}: {trouble}", text)
             return Clause(())
 
     def generate(self, builder):

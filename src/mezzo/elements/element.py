@@ -139,6 +139,18 @@ class ConfigError(ValueError):
     """What is wrong with an element's configuration."""
 
 
+class Trouble(str):
+    """A text about one argument; `argument` is its index, so that the message can show the place."""
+
+    argument: int
+
+    @classmethod
+    def about(cls, text: str, argument: int) -> Trouble:
+        made = cls(text)
+        made.argument = argument
+        return made
+
+
 class Element(Wired):
     """The base of all elements; see the module's text."""
 
@@ -215,7 +227,7 @@ class Element(Wired):
         """Reads the arguments and configures; returns what is wrong, nothing when all is well."""
         self.words, self.env, self.troubles, self.warnings = list(words), env.within(self.name), [], []
         declared = list(self.arguments.values())
-        values = read_arguments(declared, words, self.env, self.troubles.append)
+        values = read_arguments(declared, words, self.env, self.error)
         for arg in declared:
             value = values.get(arg.name)
             if arg.live is None:
@@ -232,9 +244,10 @@ class Element(Wired):
     def configure(self) -> None:
         """Checks the arguments together and fills tables.  Raise ConfigError, or call `error` for several."""
 
-    def error(self, message: str) -> None:
-        """Adds one trouble and goes on."""
-        self.troubles.append(message)
+    def error(self, message: str, argument: str | None = None) -> None:
+        """Adds one trouble and goes on; `argument` is the argument that it is about, as written."""
+        at = self.words.index(argument) if argument in self.words else -1
+        self.troubles.append(message if at < 0 else Trouble.about(message, at))
 
     def warn(self, message: str) -> None:
         """Says that something is odd, and goes on."""

@@ -92,7 +92,7 @@ class FromIPSummaryDump(_Reader):
                 self.bad_lines += 1
 
     def directive(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
+        word, rest = (*line.split(None, 1), "", "")[:2]
         if word == "data":
             self.columns = self.read_columns(rest)
         elif word == "proto":

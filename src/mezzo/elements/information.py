@@ -69,12 +69,12 @@ class ScheduleInfo(Element):
         for text in self.parameters:
             words = [unquote(word) for word in split_words(text)]
             if len(words) != 2:
-                self.error(f"expected ELEMENT PARAMETER, not `{text}`")
+                self.error(f"expected ELEMENT PARAMETER, not `{text}`", text)
                 continue
             try:
                 self.tickets[self.env.scope + words[0]] = kind.parse(words[1], self.env)
             except ValueError as trouble:
-                self.error(f"{words[0]}: {trouble}")
+                self.error(f"{words[0]}: {trouble}", text)
 
     def initialize(self):
         """The first one does the work for all, because they work together."""

@@ -138,7 +138,7 @@ class _LiveTable(_RouteTable):
         done: list[tuple[Route, Route | None]] = []
         try:
             for line in text.splitlines():
-                command, _, rest = line.strip().partition(" ")
+                command, rest = (*line.split(None, 1), "", "")[:2]
                 if command:
                     done.append(self._act(command, rest))
         except ValueError:

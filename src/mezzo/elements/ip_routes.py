@@ -13,6 +13,7 @@ from operator import and_
 from typing import NamedTuple
 
 from mezzo.elements.args import Env, IPAddress, IPPrefix
+from mezzo.elements.element import Trouble
 from mezzo.elements.units import parse_int
 from mezzo.wire.address import format_ip, mask_of, parse_prefix
 
@@ -107,9 +108,11 @@ class RouteList:
                 try:
                     route = parse_route(word, outputs, env)
                 except ValueError as trouble:
-                    self.troubles.append(str(trouble))
+                    self.troubles.append(Trouble.about(str(trouble), len(keys) + len(self.troubles)))
                     continue
-                number = known[tail] = self.hop(route.gateway, route.port)
+                number = self.hop(route.gateway, route.port)
+                if tail:  # words may be kept apart by more than a space, and then nothing is known to follow one
+                    known[tail] = number
                 row = route.address.to_bytes(4, "big"), route.length, number
             keys.append(row[0])
             lengths.append(row[1])

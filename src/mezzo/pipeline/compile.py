@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from mezzo.base import Diagnostic, MezzoError, Reporter
+from mezzo.base import Diagnostic, MezzoError, Reporter, Span
 from mezzo.elements import confparse, library
 from mezzo.elements.args import Env
-from mezzo.elements.element import Element
+from mezzo.elements.element import Element, Trouble
 from mezzo.elements.scheduler import Scheduler
 from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
@@ -26,6 +26,8 @@ from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import link
 from mezzo.pipeline.loops import guard_loops
 from mezzo.pipeline.units import make, units_of
+
+PLACED = 20  # troubles of one element that show their argument; the others show the element
 
 
 @dataclass
@@ -176,10 +178,20 @@ def configure(graph: Graph, elements: Sequence[Element], env: Env, reporter: Rep
     for element in order:
         instance = graph.instances[element.name]
         words = confparse.split_args(instance.config)
-        for trouble in element.setup(words, env):
-            reporter.error(f"{element.name} :: {instance.cls}: {trouble}", instance.span)
+        for number, trouble in enumerate(element.setup(words, env)):
+            # Finding an argument goes through the whole text, which may be a table of megabytes.
+            place = place_of(trouble, instance, len(words)) if number < PLACED else instance.span
+            reporter.error(f"{element.name} :: {instance.cls}: {trouble}", place)
         for warning in getattr(element, "warnings", ()):
             reporter.warn(f"{element.name} :: {instance.cls}: {warning}", instance.span)
+
+
+def place_of(trouble: str, instance: Instance, count: int) -> Span | None:
+    """The argument that a trouble is about; the element where it is about none, or variables became several."""
+    last, behind = instance.argument_span(count - 1), instance.argument_span(count)
+    if not isinstance(trouble, Trouble) or last is instance.span or behind is not instance.span:
+        return instance.span
+    return instance.argument_span(trouble.argument)
 
 
 def make_scheduler(virtual: bool, tasks: int, timers: int) -> tuple[Element, Linked]:
