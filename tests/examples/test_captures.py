@@ -44,8 +44,8 @@ def test_scapy_reads_the_same(name) -> None:
 def test_frames_are_whole_and_in_order(name) -> None:
     index = index_capture(CAPTURES / name, rows=True)
     assert index.is_classic and index.linktype == 1
-    assert (index.captured == index.wire_length).all()
-    assert (index.time_ns[1:] >= index.time_ns[:-1]).all()
+    assert index.captured == index.wire_length and len(index.captured)
+    assert list(index.time_ns) == sorted(index.time_ns)
 
 
 @pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
