@@ -444,8 +444,10 @@ class Emitter:
         """Marks functions `noinline` so that what LLVM may fuse into one stays below FUSE lines."""
         size = {name: text.count("\n") for name, text in self.functions.items()}
         calls = {name: Counter(_NAME.findall(text)) for name, text in self.functions.items()}
+        apart = {name for name in self.functions if _APART.search(self._head(name))}
         for called in calls.values():
-            called.subtract(n for n in list(called) if n not in self.functions)
+            for name in [n for n in called if n not in self.functions or n in apart]:
+                del called[name]
         total: dict[str, int] = {}
         for name in self._callees_first(calls):
             grown = size[name]

@@ -303,6 +303,7 @@ class Engine:
         self.program, self.arena, self.cells, self.hosts, self.trace = program, arena, cells, hosts, trace
         self.seed, self.virtual, self.epoch_ns = seed & MASK64, virtual, 0
         self.trouble: BaseException | None = None
+        self.depth = 0  # calls under way
         self.instances = [Instance(self, i, x, cells[i], code[i]) for i, x in enumerate(program.instances)]
 
     # -- the doors
@@ -315,20 +316,16 @@ class Engine:
         code = me.code.get(function)
         if code is None:
             raise KeyError(f"{me.linked.name} has no function {function}")
-        with _deep():
-            result = code(me, *args)
-        self.raise_trouble()
-        return result
+        with _Inside(self):
+            return code(me, *args)
 
     def push(self, instance: int, port: int, frame: int) -> None:
-        with _deep():
+        with _Inside(self):
             self.instances[instance].take_in(port, Packet(self.arena, frame))
-        self.raise_trouble()
 
     def pull(self, instance: int, port: int) -> int:
-        with _deep():
+        with _Inside(self):
             packet = self.instances[instance].give(port)
-        self.raise_trouble()
         return -1 if packet is None else packet.frame
 
     def drops(self, instance: int) -> dict[str, int]:
@@ -367,17 +364,23 @@ class Engine:
 
     def saw(self, instance: int, port: int, packet: Packet) -> None:
         if self.trace is not None:
-            self.trace(instance, port, packet.frame)
+            try:
+                self.trace(instance, port, packet.frame)
+            except BaseException as trouble:
+                self._keep(trouble)
 
     def host(self, instance: int, method: str, packet: Packet | None, args: tuple[int, ...]) -> int:
         """A Python method; what it raises is kept until the router is back in Python, and stops it."""
         try:
             return int(self.hosts[instance, method](*(() if packet is None else (packet,)), *args) or 0)
         except BaseException as trouble:
-            self.trouble = self.trouble or trouble
-            if "stop" in self.cells[0]:
-                self.cells[0]["stop"].value = 1
+            self._keep(trouble)
             return 0
+
+    def _keep(self, trouble: BaseException) -> None:
+        self.trouble = self.trouble or trouble
+        if "stop" in self.cells[0]:
+            self.cells[0]["stop"].value = 1
 
     def raise_trouble(self) -> None:
         trouble, self.trouble = self.trouble, None
@@ -385,15 +388,23 @@ class Engine:
             raise trouble
 
 
-class _deep:
-    """A packet may cross thousands of elements in one call."""
+class _Inside:
+    """A call of packet code.  A packet may cross thousands of elements in it; what a callback raised comes out of the
+    outermost call only, where no packet is in anybody's hands."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
 
     def __enter__(self) -> None:
+        self.engine.depth += 1
         self.before = sys.getrecursionlimit()
         sys.setrecursionlimit(max(self.before, 200_000))
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.engine.depth -= 1
         sys.setrecursionlimit(self.before)
+        if kind is None and self.engine.depth == 0:
+            self.engine.raise_trouble()
 
 
 __all__ = ["Engine", "Fault", "Instance", "monotonic_ns"]
