@@ -71,6 +71,15 @@ def test_simtime_is_the_virtual_clock(click):
     assert done.out == "50"
 
 
+def test_simtime_begins_when_it_is_told(click):
+    script = "x :: Script(TYPE PASSIVE, return $(now));"
+    for option in ("--simtime=1234.5", "--simulation-time=1234.5"):
+        assert click(option, "-e", script, "-h", "x.run").out.startswith("1234.5")
+    assert click("--simtime", "-e", script, "-h", "x.run").out.startswith("1000000000.")
+    wrong = click("--simtime=soon", "-e", script)
+    assert (wrong.status, "soon" in wrong.err) == (1, True)
+
+
 @pytest.mark.parametrize(
     "words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",), ("-j", "4")]
 )

@@ -74,7 +74,13 @@ def parser() -> argparse.ArgumentParser:
     add("-C", "--clickpath", default="", metavar="PATH", help="where libraries are looked for")
     add("-D", "--define", action="append", default=[], metavar="VAR=VALUE", help="the value of a $variable")
     add("-j", "--threads", type=int, default=1, metavar="N", help="threads; only 1")
-    add("--simtime", action="store_true", help="run under the virtual clock, which starts at 1000000000 s")
+    add(
+        "--simtime",
+        "--simulation-time",
+        action="store_true",
+        help="run under the virtual clock, which starts at 1000000000 s; --simtime=T: at T s",
+    )
+    add("--simtime-begin", type=begin_ns, metavar="T", help=argparse.SUPPRESS)
     add("-p", "--port", action="append", metavar="PORT", help="not there yet: control connections on a TCP port")
     add(
         "-u",
@@ -93,7 +99,26 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     from mezzo.tools.main import guarded
 
-    return guarded(lambda: run(parser().parse_intermixed_args(argv)))
+    words = [w for word in (sys.argv[1:] if argv is None else argv) for w in simtime_apart(word)]
+    return guarded(lambda: run(parser().parse_intermixed_args(words)))
+
+
+def simtime_apart(word: str) -> list[str]:
+    """`--simtime=T` in two words: its value is optional, and must not be looked for in the word behind it."""
+    name, equals, value = word.partition("=")
+    if equals and name in ("--simtime", "--simulation-time"):
+        return [name, f"--simtime-begin={value}"]
+    return [word]
+
+
+def begin_ns(text: str) -> int:
+    """Seconds since 1970, in nanoseconds."""
+    from mezzo.elements.units import parse_duration
+
+    try:
+        return parse_duration(text, "s")
+    except ValueError as trouble:
+        raise argparse.ArgumentTypeError(str(trouble)) from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
     with Router.from_click(
         source.text, source.file, source.variables, source.library_path, virtual=args.simtime
     ) as router:
+        if args.simtime_begin is not None:
+            router.engine.epoch_ns = args.simtime_begin
         if not args.no_warnings:
             print_errors(router.plan.warnings)
         status = write_flat(router, args.output) if args.output else 0
