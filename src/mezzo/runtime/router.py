@@ -73,6 +73,7 @@ class Router:
         self.stop_hooks: list[Callable[[], bool]] = []
         self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
         self.runner: int | None = None
+        self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.arena = Arena(frames, frame_size)
@@ -167,7 +168,16 @@ class Router:
         self, seconds: float | None = None, rounds: int | None = None, until: Callable[[], bool] | None = None
     ) -> str:
         """Runs until stopped, until nothing will ever happen again, or until a limit; says which: "stopped", "done",
-        "time", "rounds", "until".  Seconds are of the router's clock."""
+        "time", "rounds", "until".  Seconds are of the router's clock.  One `run` at a time."""
+        self._require_open()
+        if not self._turn.acquire(blocking=False):
+            raise MezzoError("the router runs already: one thread at a time may run it")
+        try:
+            return self._run(seconds, rounds, until)
+        finally:
+            self._turn.release()
+
+    def _run(self, seconds: float | None, rounds: int | None, until: Callable[[], bool] | None) -> str:
         end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
         self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
@@ -202,6 +212,9 @@ class Router:
                         if spent > SLICE_NS
                         else size
                     )
+        except BaseException:
+            self.engine.cells[0]["stop"].load(0)  # what a callback raised has stopped this run, not the next
+            raise
         finally:
             self.runner = None
             self._serve()
@@ -289,9 +302,13 @@ class Router:
 
     def feed(self, name: str, packets: Iterable[Any]) -> int:
         """Gives packets (bytes-like, or the rows of a uint8 array) to a Feed element; how many it took."""
+        self._require_open()
         element = self._element_for_packets(name, "Feed")
         if isinstance(packets, bytes | bytearray):
             raise MezzoError("feed takes several packets: write [packet] for one")
+        return int(self._at_rest(lambda: self._feed(element, packets)))
+
+    def _feed(self, element: Element, packets: Iterable[Any]) -> int:
         count = 0
         for data in packets:
             packet = self.arena.make_from(octets(data, self.arena.longest))
@@ -310,10 +327,17 @@ class Router:
 
     def collect_packets(self, name: str, take: Callable[[Packet], Any]) -> list[Any]:
         """`take(packet)` of each packet collected; the packet goes home after that."""
-        element, found = self._element_for_packets(name, "Collect"), list[Any]()
+        self._require_open()
+        element = self._element_for_packets(name, "Collect")
+        return list(self._at_rest(lambda: self._collect(element, take)))
+
+    def _collect(self, element: Element, take: Callable[[Packet], Any]) -> list[Any]:
+        found: list[Any] = []
         while (frame := element.cell("ring").pop()) >= 0:
-            found.append(take(Packet(self.arena, frame)))
-            self.arena.free(frame)
+            try:
+                found.append(take(Packet(self.arena, frame)))
+            finally:
+                self.arena.free(frame)
         if element.index >= 0:
             self.wake(element, "self")
         return found
@@ -348,6 +372,7 @@ class Router:
 
     def drops(self) -> dict[tuple[str, str], int]:
         """(element, reason) -> packets that died there."""
+        self._require_open()
         found = {}
         for index, element in enumerate(self.plan.elements):
             for reason, count in self.engine.drops(index).items():
@@ -375,11 +400,18 @@ class Router:
 
     # -- the end
 
+    def _require_open(self) -> None:
+        if self.closed:
+            raise MezzoError("the router is closed")
+
     def close(self) -> None:
         """Ends the elements' Python work and sends every packet home; a packet without a holder is a bug of ours."""
         if self.closed:
             return
+        if not self._turn.acquire(blocking=False):
+            raise MezzoError("the router runs: call `please_stop`, and `close` it when `run` has returned")
         self.closed = True
+        self._turn.release()
         for element in self.elements.values():
             element.cleanup()
         for index, linked in enumerate(self.plan.program.instances):
