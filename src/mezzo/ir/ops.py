@@ -16,328 +16,108 @@ Marks name the origin of an offset: `data` (start of the packet), `mac`, `net`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any, ClassVar, TypeVar, dataclass_transform
-
 from mezzo.base import Span
-from mezzo.ir.types import BOOL, I64, KILL, PACKET, U16, U32, U64, Type
-
-MARKS = ("data", "mac", "net", "trans")
-
-
-def _span() -> Span | None:
-    return field(default=None, compare=False, repr=False, kw_only=True)
-
-
-class Node:
-    """Anything in the IR: a value, equal to another of its class with equal fields, places in the source left out."""
-
-    _facts: ClassVar[Any]  # what tells a node from others of its class
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (self.__class__ is other.__class__ and self._facts(self) == self._facts(other))
-
-    def __hash__(self) -> int:
-        return hash((self.__class__, self._facts(self)))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)  # type: ignore[arg-type]
-        return f"{type(self).__name__}({shown})"
-
-
-class Expr(Node):
-    """An expression: has `type`."""
-
-    type: Type
-
-
-class Stmt(Node):
-    """A statement."""
-
-
-T = TypeVar("T", bound=Node)
-
-
-@dataclass_transform(frozen_default=True)
-def node(cls: type[T]) -> type[T]:
-    """Makes a kind of node: to the type checker a frozen dataclass.  Methods that dataclasses write for each class (to
-    compare, to hash, to refuse assignment) are in Node or left out: writing them takes 40 ms, as long as all else that
-    compiling a small router takes, and nodes that check each assignment are made half as quickly."""
-    made = dataclass(eq=False, repr=False)(cls)
-    names = [f.name for f in fields(made) if f.compare]  # type: ignore[arg-type]
-    made._facts = staticmethod(attrgetter(*names) if names else lambda _: ())
-    return made
-
-
-Body = tuple[Stmt, ...]
-
-# -- values ---------------------------------------------------------------------------------------------------------
-
-
-@node
-class Const(Expr):
-    """A number of `type`."""
-
-    type: Type
-    value: int
-
-
-@node
-class Local(Expr):
-    """The value of a local variable or parameter.  Reading a packet local does not consume it; the using op does."""
-
-    type: Type
-    name: str
-
-
-@node
-class Bin(Expr):
-    """`op` in add sub mul div mod and or xor shl shr; both sides and the result have `type` (shift counts too)."""
-
-    op: str
-    type: Type
-    a: Expr
-    b: Expr
-
-
-@node
-class Cmp(Expr):
-    """`op` in eq ne lt le gt ge on two values of one type; signed when that type is."""
-
-    op: str
-    a: Expr
-    b: Expr
-    type: Type = BOOL
-
-
-@node
-class Logic(Expr):
-    """`op` in and or: short-circuit."""
-
-    op: str
-    a: Expr
-    b: Expr
-    type: Type = BOOL
-
-
-@node
-class Not(Expr):
-    """Boolean not."""
-
-    a: Expr
-    type: Type = BOOL
-
-
-@node
-class Cast(Expr):
-    """Widens (zero- or, from i64, sign-extending) or cuts to `type`.  To bool: is it not zero."""
-
-    type: Type
-    a: Expr
-
-
-@node
-class Select(Expr):
-    """`a` if `cond` else `b`."""
-
-    type: Type
-    cond: Expr
-    a: Expr
-    b: Expr
-
-
-# -- packets: reads -------------------------------------------------------------------------------------------------
-
-
-@node
-class PLoad(Expr):
-    """Reads `type.bits // 8` bytes at `mark + offset`; checked.  `order` is big or little."""
-
-    type: Type
-    packet: Expr
-    mark: str
-    offset: Expr  # u32
-    order: str = "big"
-    span: Span | None = _span()
-
-
-@node
-class Meta(Expr):
-    """Reads metadata: length headroom tailroom (u32), timestamp (u64 ns, 0 = unset), packet_type (u8),
-    mac net trans (i64: the mark's offset from the start of data), has_mac has_net has_trans (bool)."""
-
-    type: Type
-    packet: Expr
-    field: str
-    span: Span | None = _span()
-
-
-@node
-class Anno(Expr):
-    """Reads `type.bits // 8` bytes of the 48 annotation bytes at the constant `offset`."""
-
-    type: Type
-    packet: Expr
-    offset: int
-    order: str = "little"
-    span: Span | None = _span()
-
-
-@node
-class Sum16(Expr):
-    """The Internet checksum's folded 16-bit one's complement sum of `length` bytes at `mark + offset`, plus `init`
-    (u32); not complemented.  An odd last byte counts as the high byte.  Checked.  RFC 1071."""
-
-    packet: Expr
-    mark: str
-    offset: Expr  # u32
-    length: Expr  # u32
-    init: Expr  # u32
-    type: Type = U16
-    span: Span | None = _span()
-
-
-@node
-class IsNone(Expr):
-    """Whether a packet local holds no packet."""
-
-    packet: Expr
-    type: Type = BOOL
-    span: Span | None = _span()
-
-
-# -- state: reads ---------------------------------------------------------------------------------------------------
-
-
-@node
-class Get(Expr):
-    """A scalar of the element's state."""
-
-    type: Type
-    state: str
-
-
-@node
-class Index(Expr):
-    """`state[index]` of an array; faults outside."""
-
-    type: Type
-    state: str
-    index: Expr  # u32
-    span: Span | None = _span()
-
-
-@node
-class TableGet(Expr):
-    """The table's value at `key`, or `default`."""
-
-    type: Type
-    state: str
-    key: Expr
-    default: Expr
-
-
-@node
-class TableHas(Expr):
-    """Whether the table holds `key`."""
-
-    state: str
-    key: Expr
-    type: Type = BOOL
-
-
-@node
-class LpmGet(Expr):
-    """The value of the longest prefix that holds `key`, or `default`."""
-
-    type: Type
-    state: str
-    key: Expr
-    default: Expr
-
-
-@node
-class Count(Expr):
-    """How many packets a ring holds, entries a table has, bytes a buffer holds, bytes a blob has."""
-
-    state: str
-    type: Type = U32
-
-
-@node
-class SlotUsed(Expr):
-    """Whether slot `index` of a `slots` state holds a packet; faults outside."""
-
-    state: str
-    index: Expr  # u32
-    type: Type = BOOL
-    span: Span | None = _span()
-
-
-@node
-class BlobLoad(Expr):
-    """Reads `type.bits // 8` bytes of a read-only blob at `offset` (u64); faults outside."""
-
-    type: Type
-    state: str
-    offset: Expr  # u64
-    order: str = "little"
-    span: Span | None = _span()
-
-
-# -- the world: reads -----------------------------------------------------------------------------------------------
-
-
-@node
-class Now(Expr):
-    """The router's clock in ns; it never goes back.  It stands still within one run of a task."""
-
-    type: Type = U64
-
-
-@node
-class WallTime(Expr):
-    """`Now` moved to the Unix epoch, in ns: what timestamps hold."""
-
-    type: Type = U64
-
-
-@node
-class Random(Expr):
-    """The next 32 bits of the router's seeded generator (splitmix64, high half)."""
-
-    type: Type = U32
-
-
-@node
-class Ready(Expr):
-    """Whether every queue that a push to output `port` can reach has room for one more packet."""
-
-    port: int
-    type: Type = BOOL
-
-
-@node
-class Call(Expr):
-    """Calls another function of the same unit.  Packets passed are lent, not consumed."""
-
-    type: Type
-    function: str
-    args: tuple[Expr, ...]
-    span: Span | None = _span()
-
-
-@node
-class Host(Expr):
-    """Calls the element's Python method `method` with an optional lent packet and integers; its value is an i64."""
-
-    method: str
-    packet: Expr | None
-    args: tuple[Expr, ...]
-    type: Type = I64
-    span: Span | None = _span()
-
+from mezzo.ir.types import BOOL, KILL, PACKET, U32
+from mezzo.ir.values import (
+    MARKS as MARKS,
+)
+from mezzo.ir.values import (
+    Anno as Anno,
+)
+from mezzo.ir.values import (
+    Bin as Bin,
+)
+from mezzo.ir.values import (
+    BlobLoad as BlobLoad,
+)
+from mezzo.ir.values import (
+    Body as Body,
+)
+from mezzo.ir.values import (
+    Call as Call,
+)
+from mezzo.ir.values import (
+    Cast as Cast,
+)
+from mezzo.ir.values import (
+    Cmp as Cmp,
+)
+from mezzo.ir.values import (
+    Const as Const,
+)
+from mezzo.ir.values import (
+    Count as Count,
+)
+from mezzo.ir.values import (
+    Expr as Expr,
+)
+from mezzo.ir.values import (
+    Get as Get,
+)
+from mezzo.ir.values import (
+    Host as Host,
+)
+from mezzo.ir.values import (
+    Index as Index,
+)
+from mezzo.ir.values import (
+    IsNone as IsNone,
+)
+from mezzo.ir.values import (
+    Local as Local,
+)
+from mezzo.ir.values import (
+    Logic as Logic,
+)
+from mezzo.ir.values import (
+    LpmGet as LpmGet,
+)
+from mezzo.ir.values import (
+    Meta as Meta,
+)
+from mezzo.ir.values import (
+    Node as Node,
+)
+from mezzo.ir.values import (
+    Not as Not,
+)
+from mezzo.ir.values import (
+    Now as Now,
+)
+from mezzo.ir.values import (
+    PLoad as PLoad,
+)
+from mezzo.ir.values import (
+    Random as Random,
+)
+from mezzo.ir.values import (
+    Ready as Ready,
+)
+from mezzo.ir.values import (
+    Select as Select,
+)
+from mezzo.ir.values import (
+    SlotUsed as SlotUsed,
+)
+from mezzo.ir.values import (
+    Stmt as Stmt,
+)
+from mezzo.ir.values import (
+    Sum16 as Sum16,
+)
+from mezzo.ir.values import (
+    TableGet as TableGet,
+)
+from mezzo.ir.values import (
+    TableHas as TableHas,
+)
+from mezzo.ir.values import (
+    WallTime as WallTime,
+)
+from mezzo.ir.values import (
+    node,
+    span_field,
+)
 
 # -- statements: locals and control ---------------------------------------------------------------------------------
 
@@ -348,7 +128,7 @@ class Set(Stmt):
 
     name: str
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -356,7 +136,7 @@ class Eval(Stmt):
     """Evaluates for the effect (a call)."""
 
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -364,7 +144,7 @@ class If(Stmt):
     cond: Expr
     then: Body
     orelse: Body = ()
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -375,7 +155,7 @@ class For(Stmt):
     count: Expr  # u32
     limit: int
     body: Body
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -396,7 +176,7 @@ class Return(Stmt):
 
     value: Expr | None = None
     reason: int = -1  # index into Unit.reasons; -1: "no output"
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 # -- statements: packets --------------------------------------------------------------------------------------------
@@ -411,7 +191,7 @@ class PStore(Stmt):
     offset: Expr  # u32
     value: Expr
     order: str = "big"
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -421,7 +201,7 @@ class MetaSet(Stmt):
     packet: Expr
     field: str
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -430,7 +210,7 @@ class MarkClear(Stmt):
 
     packet: Expr
     mark: str
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -439,7 +219,7 @@ class AnnoSet(Stmt):
     offset: int
     value: Expr
     order: str = "little"
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -451,7 +231,7 @@ class Resize(Stmt):
     kind: str
     packet: Expr
     amount: Expr  # u32
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -465,7 +245,7 @@ class Copy(Stmt):
     source_mark: str
     source_offset: Expr
     length: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -478,7 +258,7 @@ class CopyBlob(Stmt):
     state: str
     source_offset: Expr
     length: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -487,7 +267,7 @@ class Make(Stmt):
 
     name: str
     length: Expr  # u32
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -498,7 +278,7 @@ class MakeFrom(Stmt):
     state: str
     offset: Expr
     length: Expr  # u32
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -507,7 +287,7 @@ class Clone(Stmt):
 
     name: str
     packet: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -517,7 +297,7 @@ class Emit(Stmt):
     port: Expr  # u32
     packet: Expr
     reason: int = -1
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -526,7 +306,7 @@ class Kill(Stmt):
 
     packet: Expr
     reason: int
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -535,7 +315,7 @@ class Pull(Stmt):
 
     name: str
     port: Expr  # u32
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 # -- statements: state ----------------------------------------------------------------------------------------------
@@ -547,7 +327,7 @@ class Put(Stmt):
 
     state: str
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -557,7 +337,7 @@ class Store(Stmt):
     state: str
     index: Expr
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -568,7 +348,7 @@ class TablePut(Stmt):
     state: str
     key: Expr
     value: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -578,7 +358,7 @@ class TableDel(Stmt):
     done: str
     state: str
     key: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -588,7 +368,7 @@ class RingPush(Stmt):
     state: str
     packet: Expr
     front: bool = False
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -598,7 +378,7 @@ class RingPop(Stmt):
     name: str
     state: str
     back: bool = False
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -608,7 +388,7 @@ class SlotPut(Stmt):
     state: str
     index: Expr
     packet: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -618,7 +398,7 @@ class SlotTake(Stmt):
     name: str
     state: str
     index: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -628,7 +408,7 @@ class BufPut(Stmt):
     state: str
     value: Expr
     order: str = "little"
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 @node
@@ -640,7 +420,7 @@ class BufPutPacket(Stmt):
     mark: str
     offset: Expr
     length: Expr
-    span: Span | None = _span()
+    span: Span | None = span_field()
 
 
 # -- statements: scheduling -----------------------------------------------------------------------------------------
