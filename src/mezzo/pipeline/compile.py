@@ -23,7 +23,7 @@ from mezzo.frontends.click import parse_click
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
 from mezzo.ir.module import Linked, Program, Unit
 from mezzo.pipeline.edges import count_edges
-from mezzo.pipeline.link import link
+from mezzo.pipeline.link import Linker
 from mezzo.pipeline.loops import guard_loops
 from mezzo.pipeline.units import make, units_of
 
@@ -38,6 +38,7 @@ class Plan:
     resolved: Resolved
     elements: list[Element]
     program: Program
+    linker: Linker
     warnings: list[Diagnostic] = field(default_factory=list)
     edges: dict[str, Connection] = field(default_factory=dict)  # hidden counters; see pipeline/edges
 
@@ -88,10 +89,11 @@ def compile_graph(
     # Constants are known now; translate once per distinct class and configuration.
     units = units_of(elements)
     # Who is reached by what is a matter of the graph alone.
-    tasks, timers, linked = link(resolved, elements, units)
+    linker = Linker(resolved, elements, units)
+    tasks, timers, linked = linker.run()
     scheduler = make_scheduler(virtual, len(tasks), len(timers))
     program = Program((scheduler[1], *linked), tasks, timers)
-    return Plan(given, resolved, [scheduler[0], *elements], program, warnings, edges)
+    return Plan(given, resolved, [scheduler[0], *elements], program, linker, warnings, edges)
 
 
 def check_graph(graph: Graph) -> Resolved:

@@ -16,13 +16,6 @@ from mezzo.ir.module import Linked, Unit
 Place = tuple[int, int]
 
 
-def link(
-    resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]
-) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
-    """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""
-    return Linker(resolved, elements, units).run()
-
-
 class Linker:
     """The tables the searches work on; index i is element i, instance i + 1."""
 
@@ -41,6 +34,7 @@ class Linker:
         self.task_number = {i: t for t, i in enumerate(self.tasks)}
 
     def run(self) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
+        """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""
         timer_number = {i: t for t, i in enumerate(self.timers)}
         linked = [self.linked(i, timer_number.get(i, -1)) for i in range(len(self.elements))]
         return tuple(i + 1 for i in self.tasks), tuple(i + 1 for i in self.timers), linked
@@ -70,6 +64,13 @@ class Linker:
             wake_up=tuple(self.up(i)) if "up" in used else (),
             ready=ready,
         )
+
+    def reached(self, instance: int, who: str) -> tuple[int, ...]:
+        """The tasks that a wake from an instance reaches: its own ("self"), those that pull from it, or push to it."""
+        i = instance - 1
+        if who == "self":
+            return (self.task_number[i],) if i in self.task_number else ()
+        return tuple(self.down(i) if who == "down" else self.up(i))
 
     def one(self, ends: list[Place], active: bool) -> Place | None:
         """The far end of a push output or pull input, as an instance number."""

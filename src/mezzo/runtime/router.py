@@ -290,9 +290,7 @@ class Router:
 
     def wake(self, element: Element, who: str) -> None:
         """Wakes the element's own task, or those that pull from it ("down") or push to it ("up")."""
-        linked = self.plan.program.instances[element.index]
-        own = (linked.task,) if linked.task >= 0 else ()
-        for task in {"self": own, "down": linked.wake_down, "up": linked.wake_up}[who]:
+        for task in self.plan.linker.reached(element.index, who):
             self.engine.call(0, "wake", task)
 
     def say(self, text: str) -> None:
