@@ -250,11 +250,17 @@ def test_one_script_decides_about_stops() -> None:
         Router.from_click("a :: DriverManager; b :: Script(TYPE DRIVER);")
 
 
-def test_packet_script_sends_where_it_says(vectors: Any) -> None:
+def test_Ho10_packet_script_sends_where_it_says(vectors: Any) -> None:
     text = """in0 :: Feed -> s :: Script(init i 0, set i $(add $i 1), goto exit $(eq $i 3), return $(mod $i 2));
 s[0] -> out0 :: Collect; s[1] -> out1 :: Collect;"""
     packets = [b"1", b"2", b"3", b"4", b"5"]
     vectors(text, give={"in0": packets}, want={"out0": [b"2", b"4"], "out1": [b"1", b"5"]})
+    typed = "in0 :: Feed -> s :: Script(TYPE PACKET, return 1); s[0] -> out0 :: Collect; s[1] -> out1 :: Collect;"
+    vectors(typed, give={"in0": packets}, want={"out0": [], "out1": packets})
+    pulled = (
+        "in0 :: Feed -> Queue -> Script(init i 0, set i $(add $i 1), return $(sub $i 1)) -> Unqueue -> out0 :: Collect;"
+    )
+    vectors(pulled, give={"in0": packets}, want={"out0": [b"1"]})
 
 
 def test_packet_script_writes_while_packets_flow(vectors: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mezzo.base import MezzoError
+from mezzo.elements import ConfigError, Element, library
+from mezzo.pipeline import compile_text
 from mezzo.runtime import Router
 from mezzo.runtime.handlers import HandlerError
 
@@ -51,3 +53,28 @@ def test_feed_stops_when_full(router):
 def test_unknown_target_is_refused():
     with pytest.raises(MezzoError, match="no target `fpga`; there are native, python"):
         Router.from_click("Feed -> Collect;", target="fpga")
+
+
+class Asks(Element):
+    """Uses the handlers of others while the router starts, before their own start."""
+
+    ports = "0/0"
+
+    def initialize(self):
+        self.found = self.router.read("f.count"), self.router.read("q.class")
+        for ask in (lambda: self.router.read("r.table"), lambda: self.router.write("q.capacity", "5")):
+            with pytest.raises(HandlerError, match="not ready: the router is still starting"):
+                ask()
+
+
+@pytest.mark.parametrize("target", ["python", "native"])
+def test_Ho08_handlers_before_the_start(target):
+    text = """f :: InfiniteSource(LIMIT 9); a :: Asks; f -> q :: Queue -> Unqueue -> Discard;
+Idle -> r :: RadixIPLookup(1.0.0.0/8 0) -> Discard;"""
+    library.register(Asks)
+    with Router.from_click(text, target=target, virtual=True) as made:
+        assert made.elements["a"].found == ("0", "Queue")
+        assert made.read("r.table") == "1.0.0.0/8\t\t-\t\t0\n"
+    arp = compile_text("q :: ARPQuerier(1.1.1.1, 1:1:1:1:1:1) -> Discard; q[1] -> Discard; Idle -> q; Idle -> [1] q")
+    with pytest.raises(ConfigError, match="not ready: the router has not started"):
+        arp.by_name()["q"].handler_table["insert"].write(arp.by_name()["q"], "1.1.1.2 2:2:2:2:2:2")

@@ -39,6 +39,7 @@ class Handlers:
 
     def __init__(self, router: Router) -> None:
         self.router = router
+        self.unready: set[str] = set()  # elements whose `initialize` is still to come
 
     def read(self, path: str, argument: str = "") -> str:
         element, handler = self.find(path)
@@ -72,6 +73,8 @@ class Handlers:
         if element is None:
             near = ", ".join(_near(owner, list(self.router.elements)))
             raise HandlerError(510, f"there is no element `{owner}`" + (f"; did you mean {near}?" if near else ""))
+        if element.name in self.unready and name in element.handler_table:
+            raise HandlerError(520, f"`{element.name}` is not ready: the router is still starting")
         handler = self.table(element).get(name)
         if handler is None:
             raise HandlerError(

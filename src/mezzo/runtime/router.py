@@ -147,9 +147,11 @@ class Router:
     def _start(self) -> None:
         """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
         troubles = []
+        self.handlers.unready.update(self.elements)
         for element in self.elements.values():
             try:
                 element.initialize()
+                self.handlers.unready.discard(element.name)
             except (ConfigError, OSError) as trouble:
                 troubles.append(f"{element.name} :: {type(element).__name__}: {trouble}")
         if troubles:
