@@ -80,30 +80,21 @@ class Linker:
 
     def down(self, start: int) -> Iterator[int]:
         """Tasks that pull from here."""
-        seen, stack = {start}, [start]
-        while stack:
-            i = stack.pop()
-            for port, ends in enumerate(self.outs[i]):
-                if self.push_out[i][port]:
-                    continue
-                for j, _ in ends:
-                    if j in seen:
-                        continue
-                    seen.add(j)
-                    if j in self.task_number:
-                        yield self.task_number[j]
-                    else:
-                        stack.append(j)
+        return self.tasks_along(start, self.outs, self.push_out, False)
 
     def up(self, start: int) -> Iterator[int]:
         """Tasks that push to here."""
+        return self.tasks_along(start, self.ins, self.push_in, True)
+
+    def tasks_along(
+        self, start: int, ends: list[list[list[Place]]], is_push: list[list[bool]], push: bool
+    ) -> Iterator[int]:
+        """The tasks first met along connections of one kind, push or pull."""
         seen, stack = {start}, [start]
         while stack:
             i = stack.pop()
-            for port, ends in enumerate(self.ins[i]):
-                if not self.push_in[i][port]:
-                    continue
-                for j, _ in ends:
+            for port, places in enumerate(ends[i]):
+                for j, _ in places if is_push[i][port] == push else ():
                     if j in seen:
                         continue
                     seen.add(j)
