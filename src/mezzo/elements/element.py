@@ -139,6 +139,9 @@ class ConfigError(ValueError):
     """What is wrong with an element's configuration."""
 
 
+PLACED = 20  # troubles of one element that show their argument; the others show the element
+
+
 class Trouble(str):
     """A text about one argument; `argument` is its index, so that the message can show the place."""
 
@@ -246,7 +249,9 @@ class Element(Wired):
 
     def error(self, message: str, argument: str | None = None) -> None:
         """Adds one trouble and goes on; `argument` is the argument that it is about, as written."""
-        at = self.words.index(argument) if argument in self.words else -1
+        # Finding an argument goes through all of them, and there may be a great many, all wrong.
+        known = len(self.troubles) < PLACED and argument in self.words
+        at = self.words.index(argument) if known else -1
         self.troubles.append(message if at < 0 else Trouble.about(message, at))
 
     def warn(self, message: str) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from mezzo.base import Diagnostic, MezzoError, Reporter, Span
 from mezzo.elements import confparse, library
 from mezzo.elements.args import Env
-from mezzo.elements.element import Element, Trouble
+from mezzo.elements.element import PLACED, Element, Trouble
 from mezzo.elements.scheduler import Scheduler
 from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
@@ -26,8 +26,6 @@ from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.loops import guard_loops
 from mezzo.pipeline.units import make, units_of
-
-PLACED = 20  # troubles of one element that show their argument; the others show the element
 
 
 @dataclass
