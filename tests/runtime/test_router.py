@@ -34,7 +34,10 @@ def test_standard_handlers(router):
     assert router.read("list") == "2\nin0\nout0\n"
 
 
-@pytest.mark.parametrize(("path", "code"), [("nix.count", 510), ("in0.nix", 511), ("nix", 511), ("stop", 511)])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("nix.count", 510), ("\N{SUPERSCRIPT TWO}.name", 510), ("in0.nix", 511), ("nix", 511), ("stop", 511)],
+)
 def test_reads_that_fail_say_why(router, path, code):
     with pytest.raises(HandlerError) as trouble:
         router.read(path)

@@ -102,3 +102,8 @@ def test_packets_go_home_when_their_taker_fails():
         with pytest.raises(ZeroDivisionError):
             router.collect_packets("out0", lambda packet: 1 // 0)
         assert router.collect("out0") == [b"b"]
+
+
+def test_what_an_element_refuses_at_the_start_has_its_place():
+    with pytest.raises(MezzoError, match=r"config:2:6: dump :: ToDump: cannot write `/nonexistent/x`"):
+        Router.from_click("Idle\n  -> dump :: ToDump(/nonexistent/x);", target="python")

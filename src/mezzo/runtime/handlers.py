@@ -68,7 +68,7 @@ class Handlers:
                 return None, found
             raise HandlerError(511, f"there is no global handler `{path}`; there are {', '.join(GLOBAL)}")
         element = self.router.elements.get(owner)
-        if element is None and owner.isdigit() and 0 < int(owner) <= len(self.router.elements):
+        if element is None and owner.isdecimal() and 0 < int(owner) <= len(self.router.elements):
             element = list(self.router.elements.values())[int(owner) - 1]
         if element is None:
             near = ", ".join(_near(owner, list(self.router.elements)))

@@ -153,7 +153,9 @@ class Router:
                 element.initialize()
                 self.handlers.unready.discard(element.name)
             except (ConfigError, OSError) as trouble:
-                troubles.append(f"{element.name} :: {type(element).__name__}: {trouble}")
+                written = self.plan.resolved.graph.instances.get(element.name)
+                text = f"{element.name} :: {type(element).__name__}: {trouble}"
+                troubles.append(Diagnostic(text, written.span if written is not None else None))
         if troubles:
             self.close()
             raise MezzoError(*troubles)
