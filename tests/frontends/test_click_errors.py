@@ -50,6 +50,7 @@ def test_messages(name: str, golden: Callable[[str, str], None]) -> None:
         "#x\n" * 50_000,
         "elementclass " * 50_000,
         "define($a0 x);" + "".join(f"define($a{i + 1} $a{i}$a{i});" for i in range(60)),
+        "define($a0 x);" + "".join(f'define($a{i + 1} "$a{i}$a{i}");' for i in range(60)),
         "E(" + "${a-" * 20_000 + "$a" + "}" * 20_000 + ")(",
         "".join(f"elementclass A{i} {{ A{i - 1} }}" for i in range(1, 1000)) + "A999",
     ],

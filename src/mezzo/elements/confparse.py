@@ -38,6 +38,7 @@ _SPACE_BEFORE = re.compile(r"(?:\s+|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?)*+"
 
 # What may stand in an argument without quotes: no space, comma, quote, bracket, backslash, `$`, comment, or control.
 _BARE = re.compile(r"(?!.*(?://|/\*))[!#%&*+\-./0-9:;<=>?@A-Z\[\]^_`a-z{|}~\u00a1-\ud7ff\ue000-\U0010ffff]+")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _QUOTE_SPECIAL = re.compile(r'["\\$]|[\x00-\x1f\x7f]|[\ud800-\udfff]+')
 
 
@@ -117,7 +118,9 @@ def quote(text: str) -> str:
 
 def quote_inner(text: str) -> str:
     """The text as it is written between double quotes."""
-    return _QUOTE_SPECIAL.sub(_escape, text)
+    if _UNSEEN.search(text) is not None:
+        return _QUOTE_SPECIAL.sub(_escape, text)
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")  # the same, for megabytes
 
 
 def _is_plain(text: str) -> bool:

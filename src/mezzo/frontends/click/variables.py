@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from mezzo.base import Diagnostic, MezzoError, Note, Reporter, Span
 from mezzo.elements.confparse import quote_inner
 
-MAX_SUBSTITUTED = 1 << 28
+MAX_SUBSTITUTED = 1 << 26
 MAX_CHAIN = 100
 
 _MARK = re.compile(r"\\<[^>]*+>|\\.|['\"]|\$\{|\$[A-Za-z0-9_]+", re.DOTALL)
@@ -115,7 +115,10 @@ def substitute(text: str, lookup: Lookup, budget: Budget, depth: int = 0) -> str
             value = substitute(default, lookup, budget, depth + 1)
         if value is not None:
             budget.spend(len(value))
-            parts += [text[done:begin], quote_inner(value) if quoted else value]
+            if quoted:
+                value = quote_inner(value)  # each level of quotes may double it
+                budget.spend(len(value))
+            parts += [text[done:begin], value]
             done = end
     return "".join([*parts, text[done:]])
 
