@@ -165,6 +165,7 @@ class Element(Wired):
     example_reads: dict[str, str] = {}  # handler -> what it prints after the example ran
     see: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()  # further Click names
+    early: tuple[str, ...] = ("encap",)  # handlers that the configuration alone answers, before `initialize`
     wants_task = True  # is the task scheduled at the start
     state_specs: dict[str, StateSpec] = {}
     arguments: dict[str, Arg] = {}

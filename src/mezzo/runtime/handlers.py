@@ -73,7 +73,7 @@ class Handlers:
         if element is None:
             near = ", ".join(_near(owner, list(self.router.elements)))
             raise HandlerError(510, f"there is no element `{owner}`" + (f"; did you mean {near}?" if near else ""))
-        if element.name in self.unready and name in element.handler_table:
+        if element.name in self.unready and name in element.handler_table and name not in element.early:
             raise HandlerError(520, f"`{element.name}` is not ready: the router is still starting")
         handler = self.table(element).get(name)
         if handler is None:
