@@ -107,3 +107,11 @@ def test_packets_go_home_when_their_taker_fails():
 def test_what_an_element_refuses_at_the_start_has_its_place():
     with pytest.raises(MezzoError, match=r"config:2:6: dump :: ToDump: cannot write `/nonexistent/x`"):
         Router.from_click("Idle\n  -> dump :: ToDump(/nonexistent/x);", target="python")
+
+
+@pytest.mark.parametrize("target", ["python", "native"])
+def test_a_virtual_clock_that_cannot_move_is_said(target, monkeypatch):
+    monkeypatch.setattr("mezzo.runtime.router.STANDSTILL", 1000)
+    router = Router.from_click("s :: InfiniteSource -> Discard;", target=target, virtual=True)
+    with router, pytest.raises(MezzoError, match="the virtual clock stands still: `s` is always busy"):
+        router.run(seconds=1)

@@ -312,6 +312,12 @@ class Element(Wired):
         """Wakes tasks that push to here: call it when there is room again."""
         self.router.wake(self, "up")
 
+    def fail(self, text: str) -> None:
+        """Says a trouble that does not stop the router, but makes the run a failure (exit status 1)."""
+        self.say(text)
+        if self.router is not None:
+            self.router.failures.append(text)
+
     def say(self, text: str) -> None:
         """A message to the user, as Click's click_chatter."""
         (self.router.say if self.router is not None else print)(text)

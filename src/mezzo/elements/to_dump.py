@@ -221,7 +221,7 @@ class ToDump(Element):
         with suppress(OSError):  # a pipe keeps what was written
             os.ftruncate(self.descriptor, self.saved + whole)
         name = "standard output" if self.filename == "-" else self.filename
-        self.say(f"{self.name}: cannot write `{name}`: {trouble.strerror}; going on without it")
+        self.fail(f"{self.name}: cannot write `{name}`: {trouble.strerror}; going on without it")
 
     def whole_records(self, data: bytes | memoryview, done: int) -> tuple[int, int]:
         """(bytes of whole records among the first `done`, records behind them)."""

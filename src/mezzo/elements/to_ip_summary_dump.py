@@ -115,7 +115,7 @@ class ToIPSummaryDump(Element):
             act()
         except OSError as trouble:
             if not self.broken:
-                self.say(f"{self.name}: cannot write `{self.filename}`: {trouble.strerror}; going on without it")
+                self.fail(f"{self.name}: cannot write `{self.filename}`: {trouble.strerror}; going on without it")
             self.broken = True
 
     def cleanup(self) -> None:

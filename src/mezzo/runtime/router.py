@@ -29,6 +29,7 @@ from mezzo.targets import load_target
 SLICE_NS = 20_000_000  # how long the loop may stay away from Python
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
+STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
 
 
 def octets(data: Any, longest: int) -> bytes | memoryview:
@@ -71,6 +72,7 @@ class Router:
         self.elements: dict[str, Element] = plan.by_name()
         self.handlers = Handlers(self)
         self.stop_hooks: list[Callable[[], bool]] = []
+        self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
         self.runner: int | None = None
         self._turn = threading.Lock()  # held by the one `run` there may be
@@ -186,6 +188,7 @@ class Router:
         self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
         size = 256
+        moved_ns, stood = self.now_ns, 0
         self.runner = threading.get_ident()
         try:
             while True:
@@ -201,6 +204,10 @@ class Router:
                     return "until"
                 if self.now_ns >= end_ns:
                     return "time"
+                stood = stood + count if self.now_ns == moved_ns else 0
+                moved_ns = self.now_ns
+                if self.virtual and end_ns != NEVER and stood > STANDSTILL:
+                    raise self._standstill()
                 if left <= 0:
                     return "rounds"
                 if status == DONE:
@@ -222,6 +229,20 @@ class Router:
         finally:
             self.runner = None
             self._serve()
+
+    def _standstill(self) -> MezzoError:
+        """A virtual clock moves when nothing is runnable; a task that is always busy holds it for ever."""
+        busy = [
+            self.plan.elements[i].name
+            for task, i in enumerate(self.plan.program.tasks)
+            if self.engine.call(0, "is_scheduled", task)
+        ]
+        return MezzoError(
+            Diagnostic(
+                f"the virtual clock stands still: `{'`, `'.join(busy[:4])}` is always busy; the time limit never comes",
+                hint="give a source a LIMIT or a rate, or run under the wall clock",
+            )
+        )
 
     def _stop_refused(self) -> bool:
         """A stop may be answered by a script that goes on; then the loop does too."""

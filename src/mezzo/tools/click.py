@@ -138,7 +138,9 @@ def run(args: argparse.Namespace) -> int:
         if not args.quit:
             drive(router, args, source.file)
         status = read_handlers(router, args.handler) or status
-        return exit_status(router, args.exit_handler) if args.exit_handler else status
+        if args.exit_handler:
+            return exit_status(router, args.exit_handler)
+    return 1 if router.failures else status
 
 
 def refuse(args: argparse.Namespace) -> None:

@@ -91,7 +91,7 @@ def main(args: argparse.Namespace) -> int:
         from mezzo.tools._result import report
 
         Path(args.report).write_text(report(result, source.file), encoding="utf-8")
-    return 0
+    return 1 if router.failures else 0
 
 
 def read_handler(router: Router, path: str) -> str:
