@@ -21,6 +21,10 @@ from dataclasses import dataclass, field
 LONGEST_LINE = 160
 
 
+MOST_SHOWN = 400  # diagnostics that one error tells; more help nobody
+LONGEST = 600  # characters of a message
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a source text: `line` and `column` count from 1; `text` is that whole source line."""
@@ -89,6 +93,11 @@ def _clip(text: str, column: int) -> tuple[str, int]:
     return head + text[begin:end] + tail, column - begin + len(head)
 
 
+def shortened(message: str) -> str:
+    """A message that quotes a very long text, without its middle."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} … {message[-LONGEST // 4 :]}"
+
+
 class MezzoError(Exception):
     """One or more diagnostics for the user; `str()` prints them all."""
 
@@ -104,7 +113,7 @@ class Reporter:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def error(self, message: str, span: Span | None = None, notes: Iterable[Note] = (), hint: str = "") -> None:
-        self.diagnostics.append(Diagnostic(message, span, tuple(notes), hint))
+        self.diagnostics.append(Diagnostic(shortened(message), span, tuple(notes), hint))
 
     def warn(self, message: str, span: Span | None = None, notes: Iterable[Note] = (), hint: str = "") -> None:
         self.diagnostics.append(Diagnostic(message, span, tuple(notes), hint, "warning"))
@@ -123,4 +132,6 @@ class Reporter:
     def raise_if_errors(self) -> None:
         """The warnings go along: they often say where an error comes from."""
         if self.errors:
-            raise MezzoError(*self.diagnostics)
+            shown = self.diagnostics[:MOST_SHOWN]
+            more = len(self.diagnostics) - len(shown)
+            raise MezzoError(*shown, *([f"{more} more are not shown"] if more else []))
