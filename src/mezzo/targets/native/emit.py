@@ -80,7 +80,7 @@ class Emitter:
         # That nobody else touches the context and the arena while code runs lets LLVM keep counters and the pool's
         # fill in registers through a loop.  Shared functions get the context twice, so there it would be a lie.
         self.context = f"ptr noalias writable dereferenceable({layout.size}) %c"
-        self.pool = f"ptr noalias writable dereferenceable({arena.size}) %a"
+        self.pool = f"ptr noalias writable align 4096 dereferenceable({arena.size}) %a"
 
     def symbol(self, instance: int, function: str) -> str:
         key = self.keys[instance]
