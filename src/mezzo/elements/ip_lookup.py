@@ -63,6 +63,7 @@ class _RouteTable(Element):
         return self.troubles
 
     def _fill(self, listed: RouteList) -> None:
+        """Takes over the routes of the configuration."""
         raise NotImplementedError
 
     def _get(self, address: int, length: int) -> Route | None:
@@ -74,6 +75,7 @@ class _RouteTable(Element):
         raise NotImplementedError
 
     def _routes(self) -> Any:
+        """All routes there are."""
         raise NotImplementedError
 
     @read("table", "the routes, one a line", flags="$")
@@ -93,12 +95,15 @@ class _LiveTable(_RouteTable):
     """Adds the handlers that change routes; `_put` and `_remove` are the table's own."""
 
     def _put(self, route: Route) -> None:
+        """Adds a route, or replaces the one of its prefix."""
         raise NotImplementedError
 
     def _remove(self, address: int, length: int) -> None:
+        """Takes the route of exactly this prefix out."""
         raise NotImplementedError
 
     def _clear(self) -> None:
+        """Takes all routes out."""
         raise NotImplementedError
 
     def _act(self, command: str, text: str) -> tuple[Route, Route | None]:

@@ -88,6 +88,7 @@ class _Printer(Element):
         return (f"{self.label}: " if self.label else "") + (f"{stamp(p.timestamp)}: " if self.timestamp else "")
 
     def line(self, p):
+        """What a printing class says of a packet."""
         raise NotImplementedError
 
 

@@ -17,10 +17,8 @@ from mezzo.elements import (
     Bool,
     Buffer,
     ConfigError,
-    Element,
     Many,
     Packet,
-    Port,
     Text,
     Word,
     flag,
@@ -32,11 +30,11 @@ from mezzo.elements import (
     walltime,
     write,
 )
+from mezzo.elements._recorder import _Recorder
 from mezzo.packet.capture import MAX_CAPTURED
 from mezzo.packet.capture_write import pcap_header, pcapng_header
 from mezzo.packet.linktypes import ETHERNET, linktype_number
 
-BURST = 32
 SIZE = 1 << 20
 FLUSH_NS = 100_000_000
 MOST_SECONDS = 0xFFFF_FFFF  # pcap's end of time, in 2106
@@ -45,14 +43,13 @@ BLOCK = 32  # bytes of a pcapng packet block around the data
 PLAIN = 16  # bytes of a pcap record header
 
 
-class ToDump(Element):
+class ToDump(_Recorder):
     """Writes packets to a capture file, pcap or pcapng.
 
     A packet without timestamp gets the present time in the file.  Passes packets on where its output is connected; else
     it ends them, and pulls when its input is pull.
     """
 
-    ports, processing = "1/0-1", "a/a"
     filename = Arg(Text(), doc="the file, written anew; `-` is the standard output")
     snaplen = Arg(U32(), 2000, "most bytes of a packet that are kept; 0 is all")
     encap = Arg(Word(), None, "link type: ETHER (the default), IP, SLL, NULL ... or its number")
@@ -77,33 +74,13 @@ class ToDump(Element):
         self.saved = 0
         self.kept = self.snaplen or MAX_CAPTURED
         self.room = SIZE - BLOCK - 4
-        self.ends = self.noutputs == 0
-        self.pulls = self.ends and self.input_kinds[:1] == ("pull",)
-        self.wants_task = self.pulls
+        self.take_place()
         if self.encap is not None and self.use_encap_from:
             self.error("ENCAP and USE_ENCAP_FROM exclude each other")
         if self.encap is not None:
             linktype_number(self.encap)
 
     # -- packets
-
-    def process(self, p: Packet) -> Port:
-        self.record(p)
-        if self.ends:
-            self.kill(p)
-            return
-        return 0
-
-    def task(self) -> bool:
-        if not self.pulls:
-            return False
-        for _ in range(BURST):
-            p = self.pull(0)
-            if p is None:
-                return False
-            self.record(p)
-            self.kill(p)
-        return True
 
     def record(self, p: Packet):
         if self.broken:

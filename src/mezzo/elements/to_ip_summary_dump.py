@@ -4,22 +4,20 @@ import socket
 import sys
 import time
 
-from mezzo.elements import Arg, Bool, ConfigError, Element, Packet, Port, Raw, Text, flag, python, u64, write
+from mezzo.elements import Arg, Bool, ConfigError, Packet, Raw, Text, flag, python, u64, write
+from mezzo.elements._recorder import _Recorder
 from mezzo.elements._summary import COUNT_ANNO, look_at
 from mezzo.elements._summary_fields import SummaryField, find_field
 from mezzo.elements.confparse import quote, split_words, unquote
 
-BURST = 32
 
-
-class ToIPSummaryDump(Element):
+class ToIPSummaryDump(_Recorder):
     """Writes a line of text about each IP packet.
 
     FIELDS lists what it says, by default `ip_src ip_dst`; names with a space are quoted.  What does not apply to a
     packet is `-`.  Packets need their network mark.  They are passed on where the output is connected; else they end.
     """
 
-    ports, processing = "1/0-1", "a/a"
     filename = Arg(Text(), doc="the file, written anew; `-` is the standard output")
     fields = Arg(Raw(), "", "columns: timestamp ip_src sport ...", positional=False)
     contents = Arg(Raw(), "", "the same, Click's older word", positional=False)
@@ -40,9 +38,7 @@ class ToIPSummaryDump(Element):
 
     def configure(self) -> None:
         self.out = None
-        self.ends = self.noutputs == 0
-        self.pulls = self.ends and self.input_kinds[:1] == ("pull",)
-        self.wants_task = self.pulls
+        self.take_place()
         if self.fields and self.contents:
             raise ConfigError("FIELDS and CONTENTS are the same; give one of them")
         self.columns = self.read_columns(self.fields or self.contents or "ip_src ip_dst")
@@ -59,26 +55,8 @@ class ToIPSummaryDump(Element):
 
     # -- packets
 
-    def process(self, p: Packet) -> Port:
-        self.tell(p)
-        if self.ends:
-            self.kill(p)
-            return
-        return 0
-
-    def task(self) -> bool:
-        if not self.pulls:
-            return False
-        for _ in range(BURST):
-            p = self.pull(0)
-            if p is None:
-                return False
-            self.tell(p)
-            self.kill(p)
-        return True
-
     @python
-    def tell(self, p: Packet) -> None:
+    def record(self, p: Packet) -> None:
         seen = look_at(p)
         if seen.bad and self.bad_packets:
             self.put(f"!bad {seen.bad}\n")
