@@ -1,0 +1,1 @@
+"""Ports: where packets come in and go out."""
