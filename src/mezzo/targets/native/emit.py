@@ -32,7 +32,7 @@ from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
 from mezzo.targets.native.tables import table_text
-from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
+from mezzo.targets.native.text import CHAIN, TAGS, Text, fill, ll, metadata
 
 FUSE = 2000  # lines
 SMALL = 60  # lines: never fenced
@@ -86,6 +86,11 @@ class Emitter:
         key = self.keys[instance]
         return (f"u{key}_" if function in self.shared[key] else f"i{instance}_") + function
 
+    def only(self, instance: int) -> str:
+        """The class of all that an instance's code touches, where it is one."""
+        scheduler = self.program.instances[0].unit
+        return "tasks" if instance == 0 and scheduler.function("wake") is not None else ""
+
     def own_block(self, t: Text, instance: int) -> None:
         """Names the block of the instance that a function belongs to."""
         t.do(f"%s = getelementptr inbounds i8, ptr %c, i64 {self.layout.offsets[instance]}")
@@ -102,6 +107,7 @@ class Emitter:
             unit=linked.unit, layout=self.layout.units[instance], arena=self.arena, prefix=f"i{instance}_",
             linked=None if shared else linked, number=instance, shared=self.shared[key], shared_prefix=f"u{key}_",
             trace=self.trace, needs=self.needs, volatile=frozenset({"stop"} if key == self.keys[0] else ()),
+            only=self.only(instance),
         )
 
     # -- the whole
@@ -313,7 +319,7 @@ class Emitter:
         t.at("other")
         self._dispatch(frame, linked, 1)
         for task in linked.wake_down:
-            t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task})")
+            t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}){TAGS['tasks']}")
         t.do("ret i32 -1")
         return t.finish()
 
@@ -332,7 +338,7 @@ class Emitter:
     def _scheduler_call(self, name: str, params: list[str]) -> str:
         """A call of a function of instance 0; a router without it (a test's) does without."""
         head = f"define internal fastcc void @{name}({', '.join([self.context, self.pool, *params])}) noinline"
-        t = Text(head)
+        t = Text(head, self.only(0))
         function = self.program.instances[0].unit.function(name)
         if function is not None:
             type = helper_type(function.ret)
@@ -391,14 +397,15 @@ class Emitter:
         return t.finish()
 
     def _now(self) -> str:
-        t = Text("define internal fastcc i64 @now(ptr %c) alwaysinline")
+        t = Text("define internal fastcc i64 @now(ptr %c) alwaysinline", self.only(0))
         t.do(f"ret i64 {t.load('i64', '%c', now_offset(self.program, self.layout))}")
         return t.finish()
 
     # -- doors
 
     def _door(self, door: str, target: str) -> str:
-        t = Text(f"define void @{door}(ptr %c, ptr %s, ptr %a, ptr %args, ptr %result)")
+        only = self.only(0) if re.match(r"[ui]0_", target) else ""
+        t = Text(f"define void @{door}(ptr %c, ptr %s, ptr %a, ptr %args, ptr %result)", only)
         if match := re.fullmatch(r"(push|pull)(\d+)", target):
             port = t.op("load i32, ptr %args")
             if match[1] == "push":
@@ -476,7 +483,7 @@ class Emitter:
                 self._attribute(name, "alwaysinline")
 
     def _mark(self, name: str) -> None:
-        if not self._head(name).endswith("noinline"):
+        if "noinline" not in self._head(name):
             self._attribute(name, "noinline")
 
     def _head(self, name: str) -> str:

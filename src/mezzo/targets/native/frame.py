@@ -41,6 +41,7 @@ class Site:
     shared: frozenset[str] = frozenset()  # functions of the unit that are shared
     shared_prefix: str = ""
     trace: bool = False
+    only: str = ""  # the class of memory that everything in the block is
     volatile: frozenset[str] = frozenset()  # scalars that another thread may write
     needs: set[object] = field(default_factory=set)  # pieces of the library, table shapes
 
@@ -76,7 +77,7 @@ class Frame:
 
     def __init__(self, site: Site, function: Function, head: str, owned: bool) -> None:
         self.site, self.function = site, function
-        self.t = Text(head)
+        self.t = Text(head, site.only)
         self.faults = False
         self.loops: list[tuple[str, str]] = []  # (continue, break) labels
         self.types: dict[str, Type] = {}

@@ -19,7 +19,7 @@ declare i32 @llvm.bswap.i32(i32)
 declare i48 @llvm.bswap.i48(i48)
 declare i64 @llvm.bswap.i64(i64)
 declare i128 @llvm.bswap.i128(i128)
-declare i32 @clock_gettime(i32, ptr)
+declare i32 @clock_gettime(i32, ptr) nounwind
 """
 
 _KILL = """
@@ -42,7 +42,7 @@ define internal fastcc void @kill(ptr %a, i32 %f) alwaysinline {
 
 # A packet dies and is counted: out of line, so that the many places where packets may die stay small.
 _DROP = """
-define internal fastcc void @drop(ptr %a, i32 %f, ptr %n) noinline {
+define internal fastcc void @drop(ptr %a, i32 %f, ptr %n) noinline nounwind willreturn {
   call fastcc void @kill(ptr %a, i32 %f)
   %old = load i64, ptr %n, align 8TAG_drops
   %new = add i64 %old, 1
@@ -53,7 +53,7 @@ define internal fastcc void @drop(ptr %a, i32 %f, ptr %n) noinline {
 
 # What a faulting function may hold: a frame, or -1.
 _RELEASE = """
-define internal fastcc void @release(ptr %a, i32 %f) cold noinline {
+define internal fastcc void @release(ptr %a, i32 %f) cold noinline nounwind willreturn {
   %none = icmp eq i32 %f, -1
   br i1 %none, label %done, label %held
 held:

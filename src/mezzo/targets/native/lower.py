@@ -291,7 +291,7 @@ def _host(f: Frame, e: ops.Host) -> str:
     method = f.site.unit.hosts.index(e.method)
     args = f"i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area}, ptr %c, ptr %a"
     f.facts = Facts()
-    return t.op(f"call i64 {call}({args})")
+    return t.op(f"call i64 {call}({args}) nounwind")
 
 
 EXPR: dict[Any, Callable[[Frame, Any], str]] = {

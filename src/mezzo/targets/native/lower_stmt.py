@@ -501,17 +501,18 @@ def _wake(f: Frame, s: ops.Wake) -> None:
     tasks = {"self": (linked.task,), "down": linked.wake_down, "up": linked.wake_up}[s.who]
     for task in tasks:
         if task >= 0:
-            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task})")
+            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}){TAGS['tasks']}")
 
 
 def _timer_set(f: Frame, s: ops.TimerSet) -> None:
     assert f.site.linked is not None
-    f.t.do(f"call fastcc void @timer_set(ptr %c, ptr %a, i32 {f.site.linked.timer}, i64 {value(f, s.at)})")
+    args = f"i32 {f.site.linked.timer}, i64 {value(f, s.at)}"
+    f.t.do(f"call fastcc void @timer_set(ptr %c, ptr %a, {args}){TAGS['tasks']}")
 
 
 def _timer_clear(f: Frame, s: ops.TimerClear) -> None:
     assert f.site.linked is not None
-    f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer})")
+    f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer}){TAGS['tasks']}")
 
 
 def _run_task(f: Frame, s: ops.RunTask) -> None:

@@ -5,6 +5,9 @@ Text is several times quicker to make than objects of a builder library, and it 
 Memory is split into classes that never overlap (packet metadata, packet bytes, the free list, ring bodies, ...).
 Each access carries its class as a TBAA tag; that is what lets LLVM keep a counter in a register across a store
 into a packet.
+
+All that the scheduler keeps is one class, and calls that touch nothing else (a wake) carry it too: LLVM then keeps the
+ends of a queue in registers through a loop that may wake somebody.
 """
 
 from __future__ import annotations
@@ -13,11 +16,16 @@ import re
 
 from mezzo.ir.types import Type
 
-CLASSES = ("state", "meta", "data", "control", "free", "ring", "array", "table", "lpm", "desc", "blob", "drops")
+CLASSES = (
+    "state", "meta", "data", "control", "free", "ring", "array", "table", "lpm", "desc", "blob", "drops", "tasks",
+)  # fmt: skip
 TAGS = {name: f", !tbaa !{10 + i}" for i, name in enumerate(CLASSES)}
 # The way of a packet: the callee saves no registers.  Most calls on it are the last thing a function does, so nobody
 # needs any saved; the few that go on afterwards spill what they hold.  Saving cost 10 of 40 ns in the IP router.
 CHAIN = "fastcc"
+# Every loop is bounded and nothing unwinds: callbacks keep their exceptions.  Where a call in a loop could end the run,
+# LLVM would store counters before it.
+ENDS = "nounwind willreturn"
 COLD = ", !prof !1"  # a branch whose second side is the rare one
 RANGE = ", !range !2"  # an offset in a frame
 
@@ -45,10 +53,13 @@ def ll_mem(type: Type) -> str:
 
 
 class Text:
-    """The lines of one function in the making.  `op` names a result, `do` has none."""
+    """The lines of one function in the making.  `op` names a result, `do` has none.
 
-    def __init__(self, head: str) -> None:
-        self.head = head
+    `only`: the class of all its tagged accesses, whatever they say.
+    """
+
+    def __init__(self, head: str, only: str = "") -> None:
+        self.head, self.only = head, only
         self.slots: list[str] = []
         self.lines: list[str] = []
         self.count = 0
@@ -87,10 +98,10 @@ class Text:
         return self.op(f"getelementptr inbounds i8, ptr {base}, {kind} {offset}")
 
     def load(self, type: str, base: str, offset: int = 0, tag: str = "state", extra: str = "") -> str:
-        return self.op(f"load {type}, ptr {self.gep(base, offset)}, align 1{TAGS[tag]}{extra}")
+        return self.op(f"load {type}, ptr {self.gep(base, offset)}, align 1{TAGS[self.only or tag]}{extra}")
 
     def store(self, type: str, value: str, base: str, offset: int = 0, tag: str = "state") -> None:
-        self.do(f"store {type} {value}, ptr {self.gep(base, offset)}, align 1{TAGS[tag]}")
+        self.do(f"store {type} {value}, ptr {self.gep(base, offset)}, align 1{TAGS[self.only or tag]}")
 
     def widen(self, value: str, source: str, target: str, signed: bool = False) -> str:
         """`value` of integer type `source` as `target`."""
@@ -112,7 +123,8 @@ class Text:
         self.do(f"br label %{label}")
 
     def finish(self) -> str:
-        return "\n".join([self.head + " {", "entry:", *self.slots, "  br label %body", "body:", *self.lines, "}", ""])
+        start = [f"{self.head} {ENDS} {{", "entry:", *self.slots, "  br label %body", "body:"]
+        return "\n".join([*start, *self.lines, "}", ""])
 
 
 def fill(template: str, names: dict[str, str]) -> str:
