@@ -17,14 +17,14 @@ from mezzo.elements.decision import ByteTest, Clause, Diagram, Rule
 from mezzo.ir import ops
 from mezzo.ir.builder import UnitBuilder
 from mezzo.ir.module import Function, Param
-from mezzo.ir.types import I64, PACKET, U32, by_width
+from mezzo.ir.types import I64, KILL, PACKET, U32, by_width
 
 _PACKET = ops.Local(PACKET, "p")
 Needs = dict[str, int]  # mark -> bytes behind it that are known to be there
 
 
 def process(builder: UnitBuilder, rules: Sequence[Rule], ports: Sequence[int], reason: str) -> None:
-    """Adds `process`: rule i sends by `ports[i]`; the last port is for no rule, a drop with `reason` if it is KILL."""
+    """Adds `process`: rule i sends by `ports[i]`, the last port is for no rule; KILL is a drop with `reason`."""
     diagram = Diagram(rules)
     needs = diagram.needs()
     coder = _Coder(builder, diagram, ports, builder.reason(reason), "at", needs)
@@ -113,7 +113,7 @@ class _Coder:
     def leave(self, end: int, owned: bool) -> ops.Stmt:
         """An answer: `owned` where the packet leaves here, else the number goes back to the caller."""
         answer = -1 - end
-        reason = self.reason if owned and answer == self.diagram.none else -1
+        reason = self.reason if owned and self.ports[answer] == KILL else -1
         return ops.Return(ops.u32(self.ports[answer]), reason)
 
     def call(self, at: int) -> ops.Expr:
