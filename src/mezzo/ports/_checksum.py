@@ -1,0 +1,106 @@
+"""Partial checksums: functions of the runtime dialect that finish what a sender left to its interface.
+
+Linux writes the folded sum of the pseudo header into the checksum field, uncomplemented, and leaves the rest to the
+device (CHECKSUM_PARTIAL: Documentation/networking/checksum-offloads).  To finish is to sum from the start of the
+transport header to the end, the field included, and to store the complement.  A virtio-net header says where; where
+there is none (AF_XDP), `finish_if_partial` looks: a field that equals the pseudo header's sum is unfinished.  A whole
+checksum that happens to equal it is finished to itself, so nothing sound is ever changed.
+
+Rules: addresses are of whole frames, offsets are checked against `length` before a byte is read.
+"""
+
+from mezzo.elements import flag, mem_sum16, mem_u8, mem_u16, set_mem_u16, u8, u16, u32, u64
+
+IP4, IP6, VLAN, SERVICE_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8
+TCP, UDP = 6, 17
+HOP_BY_HOP, OPTIONS = 0, 60
+FRAGMENT = 0x3FFF  # more fragments, or a place behind the first
+NOWHERE = 0
+
+
+def net16(at: u64) -> u16:
+    """The big-endian number at `at`."""
+    got = mem_u16(at)
+    return (got << 8) | (got >> 8)
+
+
+def set_net16(at: u64, value: u16):
+    set_mem_u16(at, (value << 8) | (value >> 8))
+
+
+def network_offset(at: u64, length: u32) -> u32:
+    """Where IP begins in an Ethernet frame, behind at most two VLAN tags; NOWHERE when it carries no IP."""
+    place: u32 = 12
+    for _ in range(3):
+        if place + 2 > length:
+            return NOWHERE
+        kind = net16(at + place)
+        if kind == IP4 or kind == IP6:
+            return place + 2
+        if kind != VLAN and kind != SERVICE_VLAN:
+            return NOWHERE
+        place += 4
+    return NOWHERE
+
+
+def finish(at: u64, length: u32, start: u32, offset: u32) -> flag:
+    """Finishes the checksum at `start + offset` over [start, length); False when it is not in the frame.
+
+    A sum of 0 is stored as its other form, 0xFFFF, because 0 says "none" in UDP (RFC 768); in TCP they mean the same.
+    """
+    if start + offset + 2 > length:
+        return False
+    check = u16(~mem_sum16(at + start, length - start, 0))
+    set_net16(at + start + offset, check if check != 0 else 0xFFFF)
+    return True
+
+
+def finish_if_partial(at: u64, length: u32) -> flag:
+    """Finishes the TCP or UDP checksum of an Ethernet frame when it is unfinished; was it?"""
+    net = network_offset(at, length)
+    if net == NOWHERE:
+        return False
+    if mem_u8(at + net) >> 4 == 4:
+        return finish_ip4(at, length, net)
+    return finish_ip6(at, length, net)
+
+
+def finish_ip4(at: u64, length: u32, net: u32) -> flag:
+    if net + 20 > length or net16(at + net + 6) & FRAGMENT != 0:
+        return False
+    hlen = u32(mem_u8(at + net) & 15) * 4
+    total = u32(net16(at + net + 2))
+    if hlen < 20 or total < hlen:
+        return False
+    protocol = mem_u8(at + net + 9)
+    pseudo = mem_sum16(at + net + 12, 8, u32(protocol) + total - hlen)
+    return finish_transport(at, length, net + hlen, total - hlen, protocol, u16(pseudo))
+
+
+def finish_ip6(at: u64, length: u32, net: u32) -> flag:
+    """As for IPv4; options are stepped over.  Behind a routing header the pseudo header has another address."""
+    if net + 40 > length:
+        return False
+    protocol = mem_u8(at + net + 6)
+    end = net + 40 + u32(net16(at + net + 4))
+    start = net + 40
+    for _ in range(3):
+        if protocol != HOP_BY_HOP and protocol != OPTIONS:
+            break
+        if start + 8 > length:
+            return False
+        protocol = mem_u8(at + start)
+        start += u32(mem_u8(at + start + 1)) * 8 + 8
+    if start > end:
+        return False
+    pseudo = mem_sum16(at + net + 8, 32, u32(protocol) + end - start)
+    return finish_transport(at, length, start, end - start, protocol, u16(pseudo))
+
+
+def finish_transport(at: u64, length: u32, start: u32, size: u32, protocol: u8, pseudo: u16) -> flag:
+    if protocol != TCP and protocol != UDP:
+        return False
+    offset: u32 = 16 if protocol == TCP else 6
+    if start + size > length or offset + 2 > size or net16(at + start + offset) != pseudo:
+        return False
+    return finish(at, start + size, start, offset)

@@ -1,0 +1,105 @@
+"""Super-packets: functions of the runtime dialect that cut what a sender left to its interface to cut.
+
+A virtio-net header (virtio 1.2, 5.1.6.2) in front of a packet tells its kind, the bytes of payload a segment may
+carry, and where the transport header starts.  The packet's headers are those of the first segment but for lengths, and
+its checksum field holds the sum of the pseudo header (see `_checksum`).  A segment is made straight from the
+super-packet into a frame:
+
+    IPv4   total length; the identification goes up by one a segment; header checksum
+    IPv6   payload length
+    TCP    the sequence number goes up by the payload before; FIN and PSH on the last only (RFC 9293, 3.8), CWR on the
+           first only (RFC 3168, 6.1.2); checksum
+    UDP    length (each segment is a datagram of its own: UDP_SEGMENT, udp(7)); checksum
+
+Rules: `headers_of` is asked first, and 0 is no; what it accepted is within `length` everywhere.
+"""
+
+from mezzo.elements import flag, mem_copy, mem_sum16, mem_u8, set_mem_u8, u8, u16, u32, u64
+from mezzo.ports._checksum import net16, set_net16
+
+# struct virtio_net_hdr: flags, gso_type u8; hdr_len, gso_size, csum_start, csum_offset u16, in the host's byte order
+FLAGS, KIND, HEADERS, SIZE, START, OFFSET = 0, 1, 2, 4, 6, 8
+HEADER_SIZE = 10
+NEEDS_CHECKSUM = 1
+WHOLE, TCP4, TCP6, DATAGRAMS = 0, 1, 4, 5
+ECN = 0x80
+FIN_PSH, CWR = 0x09, 0x80
+TCP_CHECK, UDP_CHECK = 16, 6
+
+
+def headers_of(at: u64, length: u32, net: u32, start: u32, kind: u8) -> u32:
+    """Bytes of all headers of a super-packet with IP at `net` and transport at `start`; 0: it cannot be cut."""
+    if start + 8 > length or net + 20 > start:
+        return 0
+    version = mem_u8(at + net) >> 4
+    plain = kind & 0x7F
+    if plain == DATAGRAMS:
+        protocol = mem_u8(at + net + 9) if version == 4 else u8(17)
+        return start + 8 if protocol == 17 and start + 8 < length else 0
+    if (plain != TCP4 or version != 4) and (plain != TCP6 or version != 6):
+        return 0
+    # A tunnel's outer header is not TCP: its lengths would have to change too.
+    if (version == 4 and mem_u8(at + net + 9) != 6) or start + 20 > length:
+        return 0
+    size = u32(mem_u8(at + start + 12) >> 4) * 4
+    return start + size if size >= 20 and start + size < length else 0
+
+
+def segments_of(length: u32, headers: u32, size: u32) -> u32:
+    """How many segments a super-packet makes; 0 when it says that a segment carries nothing."""
+    return (length - headers + size - 1) // size
+
+
+def segment(to: u64, at: u64, length: u32, net: u32, start: u32, headers: u32, size: u32, index: u32, kind: u8) -> u32:
+    """Writes segment `index` of the super-packet at `at` to `to`; gives its length."""
+    place = headers + index * size
+    count = min(size, length - place)
+    mem_copy(to, at, headers)
+    mem_copy(to + headers, at + place, count)
+    set_network(to, net, start, headers + count, index)
+    whole = length - start
+    part = headers + count - start
+    if kind & 0x7F == DATAGRAMS:
+        set_net16(to + start + 4, u16(part))
+        set_checksum(to + start, part, whole, UDP_CHECK)
+    else:
+        set_tcp(to + start, index, size, place + count == length)
+        set_checksum(to + start, part, whole, TCP_CHECK)
+    return headers + count
+
+
+def set_network(to: u64, net: u32, start: u32, length: u32, index: u32):
+    if mem_u8(to + net) >> 4 == 4:
+        set_net16(to + net + 2, u16(length - net))
+        set_net16(to + net + 4, net16(to + net + 4) + u16(index))
+        set_net16(to + net + 10, 0)
+        set_net16(to + net + 10, u16(~mem_sum16(to + net, start - net, 0)))
+    else:
+        set_net16(to + net + 4, u16(length - net - 40))
+
+
+def set_tcp(tcp: u64, index: u32, size: u32, last: flag):
+    set_net32(tcp + 4, net32(tcp + 4) + index * size)
+    flags = mem_u8(tcp + 13)
+    if not last:
+        flags &= 0xFF ^ FIN_PSH
+    if index != 0:
+        flags &= 0xFF ^ CWR
+    set_mem_u8(tcp + 13, flags)
+
+
+def set_checksum(at: u64, part: u32, whole: u32, offset: u32):
+    """The field holds the sum of the pseudo header for `whole` bytes; the segment has `part`."""
+    pseudo = u32(net16(at + offset)) + (0xFFFF - whole) + part
+    set_net16(at + offset, 0)
+    check = u16(~mem_sum16(at, part, pseudo))
+    set_net16(at + offset, check if check != 0 else 0xFFFF)
+
+
+def net32(at: u64) -> u32:
+    return u32(net16(at)) << 16 | u32(net16(at + 2))
+
+
+def set_net32(at: u64, value: u32):
+    set_net16(at, u16(value >> 16))
+    set_net16(at + 2, u16(value))
