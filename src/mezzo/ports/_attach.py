@@ -7,6 +7,9 @@ Ours is attached by a bpf_link, so it vanishes with the process, however that en
     ours, without a link    left behind by a process that attached it the old way: replaced
 
 What is on an interface only rtnetlink says (IFLA_XDP), in the namespace of the calling thread.
+
+`open_xdp` is the whole of it as one request to `privileged`: program, map, sockets in the map, link.  The sockets are
+bare: their owner gives them memory and rings and binds them, which takes no rights; until then no packet reaches them.
 """
 
 from __future__ import annotations
@@ -16,23 +19,25 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.ports import _bpf
+from mezzo.ports import _netlink as nl
 
 PROGRAM_NAME = "mezzo_xsk"
 PATIENCE_S = 1.0  # the kernel takes down what a killed process had after its exit
 GENERIC, NATIVE, REPLACE = 1 << 1, 1 << 2, 1 << 4  # XDP_FLAGS_*
 MODES = {"native": NATIVE, "generic": GENERIC}
 
-_GETLINK, _SETLINK, _ERROR = 18, 19, 2
-_REQUEST, _ACK = 1, 4
-_IFLA_MTU, _IFLA_XDP = 4, 43
+_IFLA_MTU, _IFLA_RX_QUEUES, _IFLA_XDP = 4, 32, 43
+AF_XDP = 44
 _XDP_FD, _XDP_ATTACHED, _XDP_FLAGS = 1, 2, 3
 _XDP_IDS = {4: "native", 5: "native", 6: "generic", 7: "offloaded"}
-_NESTED = 1 << 15
+_NESTED = 1 << 15  # NLA_F_NESTED
 _ATTACHED_ONE = {1: "native", 2: "generic", 3: "offloaded"}
 
 
@@ -50,61 +55,42 @@ class Attached:
         return self.name == PROGRAM_NAME
 
 
-# -- rtnetlink, two messages of it
-
-
-def _talk(kind: int, flags: int, ifindex: int, attributes: bytes = b"") -> bytes:
-    """Sends one link message and gives the answer's body; OSError when the kernel refuses."""
-    body = struct.pack("=BBHiII", 0, 0, 0, ifindex, 0, 0) + attributes
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as s:
-        s.send(struct.pack("=IHHII", 16 + len(body), kind, _REQUEST | flags, 1, 0) + body)
-        answer = s.recv(1 << 17)
-    length, what = struct.unpack_from("=IH", answer)
-    if what == _ERROR:
-        code = -struct.unpack_from("=i", answer, 16)[0]
-        if code:
-            raise OSError(code, os.strerror(code))
-    return answer[32:length]
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + 4 <= len(data):
-        length, kind = struct.unpack_from("=HH", data, at)
-        if length < 4:
-            return
-        yield kind & ~_NESTED, data[at + 4 : at + length]
-        at += -(-length // 4) * 4
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + b"\0" * (-len(value) % 4)
+def _asked(ifindex: int) -> dict[int, bytes]:
+    """What rtnetlink says of an interface; OSError (ENODEV) when it is gone."""
+    with nl.Netlink() as link:
+        return link.ask(nl.RTM_GETLINK, nl.LINK_BODY.pack(0, 0, ifindex, 0, 0))[0].attributes(nl.LINK_BODY.size)
 
 
 def mtu_of(ifindex: int) -> int:
-    return int.from_bytes(dict(_attributes(_talk(_GETLINK, 0, ifindex)))[_IFLA_MTU], "little")
+    return nl.u32(_asked(ifindex)[_IFLA_MTU])
+
+
+def queues_of(ifindex: int) -> int:
+    """Receive queues that the interface was made with; fewer may be in use."""
+    return nl.u32(_asked(ifindex)[_IFLA_RX_QUEUES])
 
 
 def attached_to(ifindex: int) -> list[Attached]:
     """The programs on an interface: none, one, or several of different modes."""
-    xdp = dict(_attributes(dict(_attributes(_talk(_GETLINK, 0, ifindex))).get(_IFLA_XDP, b"")))
+    xdp = nl.parse_attributes(_asked(ifindex).get(_IFLA_XDP, b""))
     mode = _ATTACHED_ONE.get(xdp.get(_XDP_ATTACHED, b"\0")[0])
     # IFLA_XDP_PROG_ID (4) stands beside the id of its mode (5, 6, 7); with several programs it is absent.
-    ids = {int.from_bytes(xdp[k], "little"): _XDP_IDS[k] for k in _XDP_IDS if k in xdp and len(xdp[k]) == 4}
+    ids = {nl.u32(xdp[k]): how for k, how in _XDP_IDS.items() if k in xdp}
     return [_describe(number, mode or how, ifindex) for number, how in ids.items() if number]
 
 
 def _describe(number: int, mode: str, ifindex: int) -> Attached:
     info = _bpf.program_by_id(number)
-    held = (one.id for one in _bpf.links() if one.kind == _bpf.LINK_XDP and one.program == number)
+    held = (one.id for one in _bpf.links() if one.program == number and one.ifindex == ifindex)
     return Attached(number, info.name if info else "", mode, next(held, 0))
 
 
 def _detach_old(ifindex: int, mode: str) -> None:
     """Takes away what was attached without a link."""
-    flags = struct.pack("=I", MODES.get(mode, 0))
-    inner = _attribute(_XDP_FD, struct.pack("=i", -1)) + _attribute(_XDP_FLAGS, flags)
-    _talk(_SETLINK, _ACK, ifindex, _attribute(_IFLA_XDP | _NESTED, inner))
+    inner = {_XDP_FD: struct.pack("=i", -1), _XDP_FLAGS: struct.pack("=I", MODES.get(mode, 0))}
+    with nl.Netlink() as link:
+        body = nl.LINK_BODY.pack(0, 0, ifindex, 0, 0)
+        link.ask(nl.RTM_SETLINK, body, {_IFLA_XDP | _NESTED: nl.pack_attributes(inner)})
 
 
 # -- making room, and attaching
@@ -154,3 +140,32 @@ def attach(program: int, ifindex: int, mode: str) -> int:
             if refusal.errno != errno.EBUSY or time.monotonic() > end:
                 raise
         time.sleep(0.01)
+
+
+# -- as one request
+
+
+def open_xdp(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
+    """[the link, a socket for each queue], and facts: "said" (what was replaced), "program" (its id).
+
+    mode "native" | "generic"; queues, 0 for all; frags: the program takes packets of several buffers; take:
+    "all" or ethertypes, "0x0800 0x0806"; force: a stranger's program makes way.
+    """
+    ifindex = socket.if_nametoindex(request["device"])
+    count = request.get("queues") or queues_of(ifindex)
+    kinds = () if request.get("take", "all") == "all" else tuple(int(w, 0) for w in request["take"].split())
+    with ExitStack() as undo, ExitStack() as always:
+        table = _bpf.create_map(_bpf.MAP_XSK, 4, 4, count, PROGRAM_NAME)
+        always.callback(os.close, table)
+        flags = _bpf.HAS_FRAGS if request.get("frags") else 0
+        program = _bpf.load_program(_bpf.redirect_program(table, kinds), PROGRAM_NAME, flags)
+        always.callback(os.close, program)
+        said = make_room(ifindex, request["device"], bool(request.get("force")))
+        sockets = []
+        for queue in range(count):
+            sockets.append(socket.socket(AF_XDP, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0).detach())
+            undo.callback(os.close, sockets[-1])
+            _bpf.map_put(table, struct.pack("=I", queue), struct.pack("=I", sockets[-1]))
+        link = attach(program, ifindex, request.get("mode", "native"))
+        undo.pop_all()
+        return [link, *sockets], {"said": said, "program": _bpf.program_info(program).id}
