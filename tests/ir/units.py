@@ -112,8 +112,10 @@ class Drawer:
                 other = fields[rule.field]
                 return self.expr(other if isinstance(other, Type) else other.type, depth)
             case rules.Number():
-                types = INTS if rule.kind == "bytes" else (*INTS, BOOL)
+                types = {"bytes": INTS, "word": (U8, U16, U32, U64)}.get(rule.kind, (*INTS, BOOL))
                 return self.expr(self.pick(types), depth)
+            case rules.Words():
+                return tuple(self.expr(U64, depth) for _ in range(self.draw(st.integers(0, rule.most))))
             case rules.APacket():
                 packets = [ops.Local(PACKET, n) for n, t in self.types.items() if t is PACKET]
                 return self.pick([*packets, None] if rule.optional else packets)

@@ -59,7 +59,7 @@ from mezzo.ir.types import U32 as u32
 from mezzo.ir.types import U48 as u48
 from mezzo.ir.types import U64 as u64
 from mezzo.ir.types import U128 as u128
-from mezzo.packet.arena import Packet
+from mezzo.packet.arena import NO_FRAME, Packet
 
 
 def _packet_only(name: str) -> Any:
@@ -74,13 +74,25 @@ def _packet_only(name: str) -> Any:
 
 now, walltime, random, randrange = map(_packet_only, ("now", "walltime", "random", "randrange"))
 bounded, checksum_adjust = map(_packet_only, ("bounded", "checksum_adjust"))
+# The runtime dialect, for classes with `runtime = True` (docs/design/0002).
+mem_u8, mem_u16, mem_u32, mem_u64 = map(_packet_only, ("mem_u8", "mem_u16", "mem_u32", "mem_u64"))
+set_mem_u8, set_mem_u16 = map(_packet_only, ("set_mem_u8", "set_mem_u16"))
+set_mem_u32, set_mem_u64 = map(_packet_only, ("set_mem_u32", "set_mem_u64"))
+load_acquire_u32, load_acquire_u64 = map(_packet_only, ("load_acquire_u32", "load_acquire_u64"))
+store_release_u32, store_release_u64 = map(_packet_only, ("store_release_u32", "store_release_u64"))
+atomic_add_u64, atomic_swap_u32 = map(_packet_only, ("atomic_add_u64", "atomic_swap_u32"))
+mem_copy, mem_zero, mem_sum16 = map(_packet_only, ("mem_copy", "mem_zero", "mem_sum16"))
+libc, frame_address = map(_packet_only, ("libc", "frame_address"))
 
 __all__ = [
-    "KILL", "LPM", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob",
+    "KILL", "LPM", "NO_FRAME", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob",
     "Bool", "Buffer", "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler",
     "IPAddress", "IPPrefix", "Int", "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring",
-    "Slots", "Table", "Text", "Word", "bounded", "checksum_adjust", "entry", "flag", "i64", "now", "python",
-    "random", "randrange", "read", "u8", "u16", "u32", "u48", "u64", "u128", "walltime", "write",
+    "Slots", "Table", "Text", "Word", "atomic_add_u64", "atomic_swap_u32", "bounded", "checksum_adjust", "entry",
+    "flag", "frame_address", "i64", "libc", "load_acquire_u32", "load_acquire_u64", "mem_copy", "mem_sum16", "mem_u8",
+    "mem_u16", "mem_u32", "mem_u64", "mem_zero", "now", "python", "random", "randrange", "read", "set_mem_u8",
+    "set_mem_u16", "set_mem_u32", "set_mem_u64", "store_release_u32", "store_release_u64", "u8", "u16", "u32", "u48",
+    "u64", "u128", "walltime", "write",
 ]  # fmt: skip
 
 

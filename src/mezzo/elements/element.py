@@ -166,6 +166,7 @@ class Element(Wired):
     see: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()  # further Click names
     early: tuple[str, ...] = ("encap",)  # handlers that the configuration alone answers, before `initialize`
+    runtime = False  # its packet code may use the runtime dialect (raw memory, C functions, frames): mezzo's own ports
     wants_task = True  # is the task scheduled at the start
     state_specs: dict[str, StateSpec] = {}
     arguments: dict[str, Arg] = {}

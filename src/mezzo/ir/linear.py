@@ -32,6 +32,7 @@ from mezzo.ir.owners import (
     SET,
     Fact,
     Facts,
+    Kind,
     join_facts,
     kinds,
 )
@@ -45,14 +46,19 @@ BIRTHS: dict[type[ops.Stmt], str] = {
     ops.Pull: "pulled",
     ops.RingPop: "taken from the ring",
     ops.SlotTake: "taken from its slot",
+    ops.Adopt: "adopted",
 }
 GIVES: dict[type[ops.Stmt], str] = {
     ops.Emit: "pushed",
     ops.Kill: "killed",
     ops.RingPush: "stored",
     ops.SlotPut: "stored",
+    ops.Lend: "lent to a ring",
 }
-SETS = {ops.Set: "name", ops.TablePut: "done", ops.TableDel: "done", ops.RunTask: "name", ops.ReadClock: "name"}
+SETS = {
+    ops.Set: "name", ops.TablePut: "done", ops.TableDel: "done", ops.RunTask: "name", ops.ReadClock: "name",
+    ops.Lend: "name",
+}  # fmt: skip
 WAYS = "push, return, store or kill it"
 
 
@@ -145,18 +151,20 @@ class _Walk:
             value = getattr(node, name)
             if isinstance(value, ops.Expr) and not (kind in GIVES and name == "packet"):
                 facts = self.read(value, facts)
-        if isinstance(node, (ops.Emit, ops.Kill, ops.RingPush, ops.SlotPut)):
-            return self.give(node.packet, GIVES[kind], facts)
+        if isinstance(node, (ops.Emit, ops.Kill, ops.RingPush, ops.SlotPut, ops.Lend)):
+            facts = self.give(node.packet, GIVES[kind], facts)
         if isinstance(node, (ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake)):
             return self.birth(node.name, BIRTHS[kind], facts)
+        if isinstance(node, ops.Adopt):  # a packet, or a fault
+            return self.birth(node.name, BIRTHS[kind], facts, LIVE)
         if kind in SETS and getattr(node, SETS[kind]):
             name = getattr(node, SETS[kind])
             return {**facts, name: Fact(SET, self.span, f"`{name}` is set here")}
         return facts
 
-    def birth(self, name: str, verb: str, facts: Facts) -> Facts:
+    def birth(self, name: str, verb: str, facts: Facts, kind: Kind = MAYBE) -> Facts:
         old = facts.get(name)
-        fresh = Fact(MAYBE, self.span, f"`{name}` was {verb} here")
+        fresh = Fact(kind, self.span, f"`{name}` was {verb} here")
         if old is not None and old.kind in (*OWNED, LENT):
             self.overwritten(name, old)
             fresh = fresh.become(POISON)

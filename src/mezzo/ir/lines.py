@@ -16,7 +16,7 @@ BINARY = {
 }  # fmt: skip
 COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 META: dict[str, Type] = {
-    "length": U32, "headroom": U32, "tailroom": U32, "timestamp": U64, "packet_type": U8,
+    "length": U32, "headroom": U32, "tailroom": U32, "frame": U32, "timestamp": U64, "packet_type": U8,
     "mac": I64, "net": I64, "trans": I64, "has_mac": BOOL, "has_net": BOOL, "has_trans": BOOL,
 }  # fmt: skip
 RESIZE = ("strip", "prepend", "append", "trim")
@@ -25,8 +25,9 @@ RESERVED = frozenset(
     {
         "self", "python", "true", "false", "none", "not", "and", "or", "is", "if", "else", "for", "in", "range",
         "max", "pass", "break", "continue", "return", "emit", "kill", "wake", "timer", "clear", "copy", "from",
-        "to", "eval", "call", "make", "make_from", "clone", "pull", "run_task", "fire_timer", "read_clock", "now",
-        "walltime", "random", "ready", "unit", "state", "reasons", "hosts", "entry", *TYPES,
+        "to", "eval", "call", "make", "make_from", "clone", "pull", "run_task", "fire_timer", "read_clock", "mem",
+        "libc", "frame_address", "take_frame", "give_frame", "lend", "adopt", "now", "walltime",
+        "random", "ready", "unit", "state", "reasons", "hosts", "entry", *TYPES,
     }
 )  # fmt: skip
 

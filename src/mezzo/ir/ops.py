@@ -2,7 +2,8 @@
 
 An expression is a tree of frozen nodes with a `type`; a statement is a frozen node; a body is a tuple of statements.
 Control flow is structured (If, For, Break, Continue, Return): there is no goto.  A local is a named mutable variable
-of one type.  What each node means is its row in the python target; what is valid is `ir.spec`.
+of one type.  What each node means is its row in the python target; what is valid is `ir.spec`.  The values are in
+`ir.values`, the nodes that only the runtime may use in `ir.dialect`.
 
 Rules that hold for every target
 * integers wrap at their width; x/0 = 0 and x%0 = x (as BPF has it); a shift by the width or more gives 0
@@ -17,6 +18,60 @@ Marks name the origin of an offset: `data` (start of the packet), `mac`, `net`, 
 from __future__ import annotations
 
 from mezzo.base import Span
+from mezzo.ir.dialect import (
+    DIALECT as DIALECT,
+)
+from mezzo.ir.dialect import (
+    MOST_BYTES as MOST_BYTES,
+)
+from mezzo.ir.dialect import (
+    NO_FRAME as NO_FRAME,
+)
+from mezzo.ir.dialect import (
+    Adopt as Adopt,
+)
+from mezzo.ir.dialect import (
+    Atomic as Atomic,
+)
+from mezzo.ir.dialect import (
+    FireTimer as FireTimer,
+)
+from mezzo.ir.dialect import (
+    FrameAddress as FrameAddress,
+)
+from mezzo.ir.dialect import (
+    GiveFrame as GiveFrame,
+)
+from mezzo.ir.dialect import (
+    Lend as Lend,
+)
+from mezzo.ir.dialect import (
+    Libc as Libc,
+)
+from mezzo.ir.dialect import (
+    MemCopy as MemCopy,
+)
+from mezzo.ir.dialect import (
+    MemLoad as MemLoad,
+)
+from mezzo.ir.dialect import (
+    MemStore as MemStore,
+)
+from mezzo.ir.dialect import (
+    MemSum16 as MemSum16,
+)
+from mezzo.ir.dialect import (
+    MemZero as MemZero,
+)
+from mezzo.ir.dialect import (
+    ReadClock as ReadClock,
+)
+from mezzo.ir.dialect import (
+    RunTask as RunTask,
+)
+from mezzo.ir.dialect import (
+    TakeFrame as TakeFrame,
+)
 from mezzo.ir.types import BOOL, KILL, PACKET, U32
 from mezzo.ir.values import (
     MARKS as MARKS,
@@ -445,28 +500,6 @@ class TimerClear(Stmt):
     pass
 
 
-@node
-class RunTask(Stmt):
-    """Runtime dialect: runs task number `index`; the bool local `name` says whether it wants to run again."""
-
-    name: str
-    index: Expr
-
-
-@node
-class FireTimer(Stmt):
-    """Runtime dialect: calls the timer method of timer number `index`."""
-
-    index: Expr
-
-
-@node
-class ReadClock(Stmt):
-    """Runtime dialect: sets the u64 local `name` to the machine's monotonic clock, ns."""
-
-    name: str
-
-
 EXPRS: dict[str, type[Expr]] = {c.__name__: c for c in Expr.__subclasses__()}
 STMTS: dict[str, type[Stmt]] = {c.__name__: c for c in Stmt.__subclasses__()}
 TRUE, FALSE = Const(BOOL, 1), Const(BOOL, 0)
@@ -477,5 +510,6 @@ def u32(value: int) -> Const:
 
 
 __all__ = [
-    *EXPRS, *STMTS, "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "STMTS", "TRUE", "Body", "Expr", "Node", "Stmt", "u32",
+    *EXPRS, *STMTS, "DIALECT", "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "STMTS", "TRUE", "Body",
+    "Expr", "Node", "Stmt", "u32",
 ]  # fmt: skip

@@ -261,6 +261,20 @@ class _BodyParser(ExprParser):
         line.take(")")
         return ops.BufPutPacket(state.name, packet, mark, offset, length)
 
+    def mem_write(self, line: Line) -> ops.Stmt:
+        """What stands behind `mem` as a statement."""
+        line.take(".")
+        if line.maybe("copy"):
+            to, source, length = self.parts(line, 3)
+            return ops.MemCopy(to, source, length)
+        if line.maybe("zero"):
+            to, length = self.parts(line, 2)
+            return ops.MemZero(to, length)
+        type_ = line.type()
+        release = line.maybe(".") and line.take("release") == "release"
+        (address,) = self.parts(line, 1)
+        return ops.MemStore(address, self.stored(type_, line), release)
+
     # -- `name = …`
 
     def assign(self, line: Line) -> ops.Stmt:
@@ -304,6 +318,10 @@ class _BodyParser(ExprParser):
         line.take(")")
         return ops.MakeFrom(name, state.name, offset, length), PACKET
 
+    def adopt(self, name: str, line: Line) -> tuple[ops.Stmt, Type]:
+        frame, start, length = self.args(line, 3)
+        return ops.Adopt(name, frame, start, length), PACKET
+
     def read_clock(self, name: str, line: Line) -> tuple[ops.Stmt, Type]:
         self.args(line, 0)
         return ops.ReadClock(name), U64
@@ -346,6 +364,8 @@ _STATEMENTS: dict[str, Callable[[_BodyParser, Line], ops.Stmt]] = {
     "continue": lambda p, line: ops.Continue(),
     "eval": lambda p, line: ops.Eval(p.expr(line)),
     "wake": lambda p, line: ops.Wake(line.take("self", "down", "up")),
+    "mem": _BodyParser.mem_write,
+    "give_frame": lambda p, line: ops.GiveFrame(p.args(line, 1)[0]),
     "fire_timer": lambda p, line: ops.FireTimer(p.args(line, 1)[0]),
 }
 _BIRTHS: dict[str, Callable[[_BodyParser, str, Line], tuple[ops.Stmt, Type]]] = {
@@ -353,6 +373,8 @@ _BIRTHS: dict[str, Callable[[_BodyParser, str, Line], tuple[ops.Stmt, Type]]] = 
     "make_from": _BodyParser.make_from,
     "clone": lambda p, name, line: (ops.Clone(name, p.args(line, 1)[0]), PACKET),
     "pull": lambda p, name, line: (ops.Pull(name, p.args(line, 1)[0]), PACKET),
+    "lend": lambda p, name, line: (ops.Lend(name, p.args(line, 1)[0]), U32),
+    "adopt": _BodyParser.adopt,
     "run_task": lambda p, name, line: (ops.RunTask(name, p.args(line, 1)[0]), BOOL),
     "read_clock": _BodyParser.read_clock,
 }

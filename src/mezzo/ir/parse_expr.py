@@ -198,6 +198,33 @@ class ExprParser:
         lent = bool(args) and args[0].type is PACKET
         return ops.Host(method, args[0] if lent else None, tuple(args[lent:]))
 
+    def parts(self, line: Line, count: int) -> list[ops.Expr]:
+        """`[a, b, …]` of raw memory."""
+        line.take("[")
+        found = [self.expr(line)]
+        while len(found) < count:
+            line.take(",")
+            found.append(self.expr(line))
+        line.take("]")
+        return found
+
+    def mem_read(self, line: Line) -> ops.Expr:
+        """What stands behind `mem` where a value is wanted."""
+        line.take(".")
+        if line.maybe("sum16"):
+            address, length, init = self.parts(line, 3)
+            return ops.MemSum16(address, length, init)
+        type_ = line.type()
+        word = line.take("acquire", "add", "swap") if line.maybe(".") else ""
+        if word in ("", "acquire"):
+            return ops.MemLoad(type_, self.parts(line, 1)[0], bool(word))
+        address, value = self.parts(line, 2)
+        return ops.Atomic(word, type_, address, value)
+
+    def libc(self, line: Line) -> ops.Expr:
+        address, *args = self.args(line)
+        return ops.Libc(address, tuple(args))
+
     def bare(self, line: Line, made: ops.Expr) -> ops.Expr:
         self.args(line, 0)
         return made
@@ -220,6 +247,10 @@ _LEADS: dict[str, Callable[[ExprParser, Line], ops.Expr]] = {
     "walltime": lambda p, line: p.bare(line, ops.WallTime()),
     "random": lambda p, line: p.bare(line, ops.Random()),
     "ready": ExprParser.ready,
+    "mem": ExprParser.mem_read,
+    "libc": ExprParser.libc,
+    "frame_address": lambda p, line: ops.FrameAddress(p.args(line, 1)[0]),
+    "take_frame": lambda p, line: p.bare(line, ops.TakeFrame()),
 }
 _STATE_READS: dict[str, Callable[[ExprParser, Line, State], ops.Expr]] = {
     "get": ExprParser.table_get,

@@ -9,7 +9,7 @@ from typing import Any
 from mezzo.ir import ops
 from mezzo.ir.lines import META, NAME
 from mezzo.ir.module import Function, State, Unit
-from mezzo.ir.types import I64, PACKET, VOID, Type
+from mezzo.ir.types import I64, PACKET, U64, VOID, Type
 
 ANNO_BYTES = 48
 OWNERS = ("process", "push", "pull")  # functions that packets pass through for good
@@ -96,6 +96,7 @@ _TYPE_KINDS: dict[str, tuple[Callable[[Type], bool], str]] = {
     "value": (lambda t: t.bits > 0, "bool or an integer"),
     "int": (lambda t: t.is_int, "an integer"),
     "bytes": (lambda t: t.bits >= 8, "an integer of whole bytes"),
+    "word": (lambda t: t.bits in (8, 16, 32, 64) and not t.signed, "u8, u16, u32 or u64"),
     "local": (lambda t: t.bits > 0 or t is PACKET, "a type a local can have"),
     "result": (lambda t: t.bits > 0 or t is VOID, "a type a function can give back"),
 }
@@ -143,7 +144,7 @@ class Same(Rule):
 
 @dataclass(frozen=True)
 class Number(Rule):
-    """An expression of any integer type, or bool too, or of whole bytes."""
+    """An expression of any integer type, or bool too, or of whole bytes, or of a machine word."""
 
     kind: str = "value"
 
@@ -290,6 +291,18 @@ class Args(Rule):
             if _typed(arg, param.type) or (param.type is PACKET and not isinstance(arg, ops.Local)):
                 return f"hold {getattr(arg, 'type', arg)} for {param.name}: {param.type}"
         return ""
+
+
+@dataclass(frozen=True)
+class Words(Rule):
+    """Arguments of a C function: at most `most`, each a u64."""
+
+    most: int
+
+    def wrong(self, check: Scope, node: Any, value: Any) -> str:
+        if len(value) > self.most:
+            return f"are {len(value)}; at most {self.most} are passed"
+        return next((x for x in (_typed(a, U64) for a in value) if x), "")
 
 
 @dataclass(frozen=True)

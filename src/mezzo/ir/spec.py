@@ -48,6 +48,7 @@ from mezzo.ir.rules import (
     Used,
     Whole,
     Word,
+    Words,
 )
 from mezzo.ir.text import print_node
 from mezzo.ir.types import BOOL, I64, PACKET, U16, U32, U64, VOID, Type
@@ -150,6 +151,18 @@ ROWS: dict[type[ops.Node], Row] = {
     ops.Wake: {"who": Word(("self", "down", "up"))},
     ops.TimerSet: {"at": _N64},
     ops.TimerClear: {},
+    ops.MemLoad: {"type": IsType("word"), "address": _N64, "acquire": Flag()},
+    ops.MemStore: {"address": _N64, "value": Number("word"), "release": Flag()},
+    ops.Atomic: {"op": Word(("add", "swap")), "type": IsType("word"), "address": _N64, "value": Same()},
+    ops.MemSum16: {"address": _N64, "length": _N32, "init": _N32, "type": Exactly(U16)},
+    ops.MemCopy: {"to": _N64, "source": _N64, "length": _N32},
+    ops.MemZero: {"to": _N64, "length": _N32},
+    ops.Libc: {"address": _N64, "args": Words(6), "type": Exactly(I64)},
+    ops.FrameAddress: {"frame": _N32, "type": Exactly(U64)},
+    ops.TakeFrame: {"type": Exactly(U32)},
+    ops.GiveFrame: {"frame": _N32},
+    ops.Lend: {"packet": APacket(), "name": Born(U32)},
+    ops.Adopt: {"frame": _N32, "start": _N32, "length": _N32, "name": Born(PACKET)},
     ops.RunTask: {"index": _N32, "name": Born(BOOL)},
     ops.FireTimer: {"index": _N32},
     ops.ReadClock: {"name": Born(U64)},

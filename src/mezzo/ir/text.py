@@ -203,6 +203,19 @@ def _table_change(p: _Printer, n: Any) -> str:
     return f"{p.done(n.done)}self.{n.state}.{word}({args})"
 
 
+def _at(p: _Printer, word: str, *parts: ops.Expr) -> str:
+    return f"mem.{word}[{_args(p, parts)}]"
+
+
+def _mem_store(p: _Printer, n: Any) -> str:
+    return f"{_at(p, n.value.type.name + '.release' * n.release, n.address)} = {p.top(n.value)}"
+
+
+def _lend(p: _Printer, n: Any) -> str:
+    packet = p.expr(n.packet)
+    return f"{p.born(n.name, U32)} = lend({packet})"
+
+
 def _return(p: _Printer, n: Any) -> str:
     return "return" + (f" {p.top(n.value)}" if n.value is not None else "") + p.reason(n.reason)
 
@@ -237,6 +250,12 @@ _EXPRS: dict[type[ops.Expr], _Row] = {
     ops.Ready: lambda p, n: f"ready({n.port})",
     ops.Call: lambda p, n: f"call {n.function}({_args(p, n.args)})",
     ops.Host: lambda p, n: f"python.{n.method}({_args(p, (n.packet, *n.args))})",
+    ops.MemLoad: lambda p, n: _at(p, n.type.name + ".acquire" * n.acquire, n.address),
+    ops.Atomic: lambda p, n: _at(p, f"{n.type.name}.{n.op}", n.address, n.value),
+    ops.MemSum16: lambda p, n: _at(p, "sum16", n.address, n.length, n.init),
+    ops.Libc: lambda p, n: f"libc({_args(p, (n.address, *n.args))})",
+    ops.FrameAddress: lambda p, n: f"frame_address({p.top(n.frame)})",
+    ops.TakeFrame: lambda p, n: "take_frame()",
 }
 
 _STMTS: dict[type[ops.Stmt], _Row] = {
@@ -273,6 +292,12 @@ _STMTS: dict[type[ops.Stmt], _Row] = {
     ops.Wake: lambda p, n: f"wake {n.who}",
     ops.TimerSet: lambda p, n: f"timer {p.top(n.at)}",
     ops.TimerClear: lambda p, n: "timer clear",
+    ops.MemStore: _mem_store,
+    ops.MemCopy: lambda p, n: _at(p, "copy", n.to, n.source, n.length),
+    ops.MemZero: lambda p, n: _at(p, "zero", n.to, n.length),
+    ops.GiveFrame: lambda p, n: f"give_frame({p.top(n.frame)})",
+    ops.Lend: _lend,
+    ops.Adopt: lambda p, n: _birth(p, n.name, f"adopt({_args(p, (n.frame, n.start, n.length))})"),
     ops.RunTask: lambda p, n: f"{p.born(n.name, BOOL)} = run_task({p.top(n.index)})",
     ops.FireTimer: lambda p, n: f"fire_timer({p.top(n.index)})",
     ops.ReadClock: lambda p, n: f"{p.born(n.name, U64)} = read_clock()",

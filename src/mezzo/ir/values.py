@@ -150,8 +150,9 @@ class PLoad(Expr):
 
 @node
 class Meta(Expr):
-    """Reads metadata: length headroom tailroom (u32), timestamp (u64 ns, 0 = unset), packet_type (u8),
-    mac net trans (i64: the mark's offset from the start of data), has_mac has_net has_trans (bool)."""
+    """Reads metadata: length headroom tailroom frame (u32; the last is the frame's number), timestamp (u64 ns, 0 =
+    unset), packet_type (u8), mac net trans (i64: the mark's offset from the start of data), has_mac has_net has_trans
+    (bool)."""
 
     type: Type
     packet: Expr

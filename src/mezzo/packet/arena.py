@@ -14,6 +14,7 @@ For the same reason the first byte of a new packet is staggered by frame number:
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 from array import array
@@ -26,6 +27,8 @@ HEADROOM = 128  # at least; a new packet starts at HEADROOM + (frame % 4) * 64
 STAGGER = 4
 UNSET = 0xFFFF  # an unset mark
 ANNO_SIZE = 48
+FREE, PACKET, IN_RING = 0, 1, 2  # what `live` says of a frame
+NO_FRAME = 0xFFFF_FFFF
 CONTROL_SIZE = 4096
 
 # name -> (byte offset in the metadata, bytes).  `data` is the offset of the packet's first byte from the start of its
@@ -37,7 +40,7 @@ META = {
     "net": (10, 2),
     "trans": (12, 2),
     "packet_type": (14, 1),
-    "live": (15, 1),  # 1 while somebody owns the packet
+    "live": (15, 1),  # FREE, PACKET while somebody owns the packet, or IN_RING
     "timestamp": (16, 8),
     "anno": (24, ANNO_SIZE),
 }
@@ -97,18 +100,41 @@ class Arena:
         """The longest packet that any frame can take when made."""
         return self.frame_size - HEADROOM - (STAGGER - 1) * 64
 
+    @property
+    def address(self) -> int:
+        """Where the arena is mapped in this process."""
+        # The ctypes view goes at once: while it lives the map cannot be closed.
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+
+    def frame_address(self, frame: int) -> int:
+        """The address of the frame's first byte."""
+        return self.address + self.data_offset + frame * self.frame_size
+
+    def _take(self) -> int:
+        """A frame off the free list, or NO_FRAME (counted)."""
+        count = self.free_count
+        if count == 0:
+            self._count("exhausted")
+            return NO_FRAME
+        self.free_count = count - 1
+        return self._free[count - 1]
+
+    def _give(self, frame: int) -> None:
+        count = self.free_count
+        self._free[count] = frame
+        self.free_count = count + 1
+
     def make(self, length: int) -> Packet | None:
         """A new zeroed packet, or None (counted) when no frame is free or the length is over `longest`."""
         if length > self.longest:
             self._count("too_long")
             return None
-        count = self.free_count
-        if count == 0:
-            self._count("exhausted")
+        frame = self._take()
+        if frame == NO_FRAME:
             return None
-        self.free_count = count - 1
-        packet = Packet(self, self._free[count - 1])
-        packet.reset(self.first_byte(packet.frame), length)
+        packet = Packet(self, frame)
+        packet.reset(self.first_byte(frame), length)
+        packet.data[:] = bytes(length)
         return packet
 
     def make_from(self, data: bytes | bytearray | memoryview) -> Packet | None:
@@ -121,20 +147,56 @@ class Arena:
     def free(self, frame: int) -> None:
         """Gives `frame` back.  Giving it back twice is a bug of ours."""
         packet = Packet(self, frame)
-        assert packet.live, f"frame {frame} freed twice"
-        packet.live = 0
-        count = self.free_count
-        self._free[count] = frame
-        self.free_count = count + 1
+        assert packet.live != FREE, f"frame {frame} freed twice"
+        assert packet.live == PACKET, f"frame {frame} is in a ring"
+        packet.live = FREE
+        self._give(frame)
+
+    # -- frames in rings: of the kernel, of a device, of another process
+
+    def lend(self, frame: int) -> int:
+        """The packet ends; its frame is in a ring."""
+        packet = Packet(self, frame)
+        assert packet.live == PACKET, f"frame {frame} holds no packet"
+        packet.live = IN_RING
+        return frame
+
+    def adopt(self, frame: int, start: int, length: int) -> Packet:
+        """A frame in a ring becomes a packet: `length` bytes from `start`, as they are; its metadata is fresh."""
+        assert self.in_ring(frame), f"frame {frame} is not in a ring"
+        assert start + length <= self.frame_size, f"{length} bytes from {start} are not in a frame"
+        packet = Packet(self, frame)
+        packet.reset(start, length)
+        return packet
+
+    def take_frame(self) -> int:
+        """A free frame goes into a ring; NO_FRAME (counted) when none is free."""
+        frame = self._take()
+        if frame != NO_FRAME:
+            Packet(self, frame).live = IN_RING
+        return frame
+
+    def give_frame(self, frame: int) -> None:
+        """A frame in a ring is free again."""
+        assert self.in_ring(frame), f"frame {frame} is not in a ring"
+        Packet(self, frame).live = FREE
+        self._give(frame)
+
+    def in_ring(self, frame: int) -> bool:
+        return frame < self.frames and Packet(self, frame).live == IN_RING
 
     @property
     def held(self) -> int:
-        """Frames that are not free."""
+        """Frames that are not free: packets, and frames in rings."""
         return self.frames - self.free_count
 
     def live_frames(self) -> Iterator[int]:
-        """The frames in use: what a leak check lists."""
-        return (n for n in range(self.frames) if Packet(self, n).live)
+        """The frames that are packets: what a leak check lists."""
+        return (n for n in range(self.frames) if Packet(self, n).live == PACKET)
+
+    def ring_frames(self) -> Iterator[int]:
+        """The frames in rings."""
+        return (n for n in range(self.frames) if Packet(self, n).live == IN_RING)
 
     def close(self) -> None:
         self._free.release()
@@ -163,14 +225,13 @@ class Packet:
         self.arena.mem[self.meta + at : self.meta + at + size] = value.to_bytes(size, "little")
 
     def reset(self, data: int, length: int) -> None:
-        """Makes this a fresh packet: `length` zero bytes from `data`, marks unset, annotations zero."""
+        """Makes this a fresh packet: `length` bytes from `data`, as they are; marks unset, annotations zero."""
         self.arena.mem[self.meta : self.meta + META_SIZE] = bytes(META_SIZE)
         self.put("data", data)
         self.put("end", data + length)
         for mark in ("mac", "net", "trans"):
             self.put(mark, UNSET)
-        self.live = 1
-        self.data[:] = bytes(length)
+        self.live = PACKET
 
     @property
     def live(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from mezzo.base import Note
 from mezzo.frontends.python import values
 from mezzo.frontends.python.arguments import NOTHING
+from mezzo.frontends.python.dialect import Dialect
 from mezzo.frontends.python.packet_calls import PacketCalls
 from mezzo.frontends.python.state_calls import StateCalls
 from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, cast, literal
@@ -16,7 +17,7 @@ from mezzo.ir import ops
 from mezzo.ir.types import BOOL, I64, PACKET, U16, U32, U64, Type
 
 
-class Calls(PacketCalls, StateCalls):
+class Calls(PacketCalls, StateCalls, Dialect):
     """Adds calls to expressions."""
 
     def ex_Call(self, node: ast.Call) -> Value:

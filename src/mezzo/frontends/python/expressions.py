@@ -39,6 +39,7 @@ PLACES = {"net": "net", "trans": "trans", "mac": "mac"}
 META_TYPES: dict[str, Type] = {"length": U32, "headroom": U32, "tailroom": U32, "timestamp": U64, "packet_type": U8}
 MARK_FIELDS = {"mac_offset": "mac", "network_offset": "net", "transport_offset": "trans"}
 HAS_FIELDS = {"has_mac": "has_mac", "has_network": "has_net", "has_transport": "has_trans"}
+FRAME_FIELDS = {"frame": "frame", "frame_start": "headroom"}
 # sugar for the annotations that Click names: attribute -> (offset, type, order)
 ANNOTATIONS: dict[str, tuple[int, Type, str]] = {
     "dst_ip": (0, U32, "big"),
@@ -199,7 +200,7 @@ class Expressions:
         state = self.unit.state_by_name.get(node.attr)
         if state is not None:
             return Num(ops.Get(state.type, state.name)) if state.kind == "scalar" else StateRef(state)
-        if node.attr in SELF_METHODS:
+        if node.attr in SELF_METHODS or node.attr in FRAME_METHODS:
             return Method(Thing(self.unit.element), node.attr)
         cls = type(self.unit.element)
         if callable(getattr(cls, node.attr, None)):
@@ -228,6 +229,9 @@ class Expressions:
         if name in ANNOTATIONS:
             offset, type_, order = ANNOTATIONS[name]
             return Num(ops.Anno(type_, packet.expr, offset, order, span=self.span(node)))
+        if name in FRAME_FIELDS:
+            self.of_dialect(node, f"{packet.name}.{name}")
+            return Num(ops.Meta(U32, packet.expr, FRAME_FIELDS[name], span=self.span(node)))
         if name in PLACES:
             return Place(packet, PLACES[name])
         header = headers().get(name)
@@ -241,6 +245,9 @@ class Expressions:
                 node, f"packets have no `{name}`{suggest(name, known)}", hint + "; the rest is in docs/language.md"
             )
         return Method(packet, name)
+
+    def of_dialect(self, node: ast.AST, name: str) -> None:
+        raise NotImplementedError  # Dialect
 
     def packet_methods(self) -> frozenset[str]:
         raise NotImplementedError  # Calls
@@ -500,3 +507,4 @@ SELF_METHODS = (
     "push", "pull", "kill", "make", "make_from", "ready", "wake", "wake_down", "wake_up", "timer_at", "timer_after",
     "timer_clear", "run_task", "fire_timer", "read_clock",
 )  # fmt: skip
+FRAME_METHODS = ("lend", "adopt", "take_frame", "give_frame")  # of the runtime dialect

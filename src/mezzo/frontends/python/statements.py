@@ -116,7 +116,7 @@ class FunctionTranslator(Calls):
 
     def do_Expr(self, node: ast.Expr) -> None:
         value = self.expr(node.value, wanted=False)
-        if isinstance(value, Num) and isinstance(value.expr, (ops.Call, ops.Host)):
+        if isinstance(value, Num) and isinstance(value.expr, (ops.Call, ops.Host, ops.Libc, ops.Atomic, ops.TakeFrame)):
             self.out.add(ops.Eval(value.expr, span=self.source.span(node)))
         elif isinstance(value, Pkt):
             self.fail(

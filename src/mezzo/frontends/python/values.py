@@ -182,7 +182,10 @@ def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
 
 
 # Expressions that do something, or may fault.
-ACTING = (ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.Random, ops.Call, ops.Host)
+ACTING = (
+    ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.Random, ops.Call, ops.Host, ops.MemLoad,
+    ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame,
+)  # fmt: skip
 
 
 def acts(e: ops.Expr) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mezzo.ir.module import Program, Unit
 from mezzo.packet.arena import Arena
-from mezzo.targets.python import run
+from mezzo.targets.python import raw, run
 from mezzo.targets.python.emit import emit
 from mezzo.targets.python.run import Engine
 
@@ -38,7 +38,7 @@ def build(
 
 def build_unit(unit: Unit, number: int) -> dict[str, Callable[..., Any]]:
     """The unit's functions, by name."""
-    scope = dict(vars(run))
+    scope = vars(raw) | vars(run)
     code: dict[str, Callable[..., Any]] = {}
     for function in unit.functions:
         text = emit(function)

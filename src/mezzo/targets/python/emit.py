@@ -77,6 +77,12 @@ EXPR: dict[type, Callable[[Any], str]] = {
     ops.Ready: lambda x: f"me.is_ready({x.port})",
     ops.Call: lambda x: f"me.code[{x.function!r}](me{''.join(', ' + expr(a) for a in x.args)})",
     ops.Host: _host,
+    ops.MemLoad: lambda x: f"mem_load({expr(x.address)}, {x.type.bits // 8})",
+    ops.Atomic: lambda x: f"atomic({x.op!r}, {expr(x.address)}, {expr(x.value)}, {x.type.bits // 8})",
+    ops.MemSum16: lambda x: f"mem_sum16({expr(x.address)}, {expr(x.length)}, {expr(x.init)})",
+    ops.Libc: lambda x: f"libc({', '.join(expr(a) for a in (x.address, *x.args))})",
+    ops.FrameAddress: lambda x: f"me.engine.arena.frame_address({expr(x.frame)})",
+    ops.TakeFrame: lambda x: "me.engine.arena.take_frame()",
 }
 
 
@@ -159,9 +165,9 @@ def _locals(f: Function) -> dict[str, bool]:
 
     def visit(body: ops.Body) -> None:
         for s in body:
-            if isinstance(s, (ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake)):
+            if isinstance(s, (ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake, ops.Adopt)):
                 found[s.name] = True
-            elif isinstance(s, (ops.Set, ops.RunTask, ops.ReadClock)):
+            elif isinstance(s, (ops.Set, ops.RunTask, ops.ReadClock, ops.Lend)):
                 found.setdefault(s.name, False)
             elif isinstance(s, (ops.TablePut, ops.TableDel)) and s.done:
                 found.setdefault(s.done, False)
@@ -231,6 +237,14 @@ STMT: dict[type, Callable[[Emitter, Any, int], list[str]]] = {
     ops.Wake: lambda e, s, d: [f"me.wake({s.who!r})"],
     ops.TimerSet: lambda e, s, d: [f"me.timer_set({expr(s.at)})"],
     ops.TimerClear: lambda e, s, d: ["me.timer_clear()"],
+    ops.MemStore: lambda e, s, d: [f"mem_store({expr(s.address)}, {expr(s.value)}, {s.value.type.bits // 8})"],
+    ops.MemCopy: lambda e, s, d: [f"mem_copy({expr(s.to)}, {expr(s.source)}, {expr(s.length)})"],
+    ops.MemZero: lambda e, s, d: [f"mem_zero({expr(s.to)}, {expr(s.length)})"],
+    ops.GiveFrame: lambda e, s, d: [f"give_frame(me.engine.arena, {expr(s.frame)})"],
+    ops.Lend: lambda e, s, d: _gone(f"{local(s.name)} = me.engine.arena.lend({expr(s.packet)}.frame)", s.packet),
+    ops.Adopt: lambda e, s, d: [
+        f"{local(s.name)} = adopt(me.engine.arena, {expr(s.frame)}, {expr(s.start)}, {expr(s.length)})"
+    ],
     ops.RunTask: lambda e, s, d: [f"{local(s.name)} = me.engine.run_task({expr(s.index)})"],
     ops.FireTimer: lambda e, s, d: [f"me.engine.fire_timer({expr(s.index)})"],
     ops.ReadClock: lambda e, s, d: [f"{local(s.name)} = monotonic_ns()"],

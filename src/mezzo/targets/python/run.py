@@ -15,17 +15,9 @@ from mezzo.ir.module import Linked, Program
 from mezzo.ir.ops import KILL
 from mezzo.ir.types import I64
 from mezzo.packet.arena import Arena, Packet
+from mezzo.targets.python.raw import Fault, need, ones_sum
 
 MASK64 = (1 << 64) - 1
-
-
-class Fault(Exception):
-    """An access that is not allowed."""
-
-
-def need(ok: bool) -> None:
-    if not ok:
-        raise Fault
 
 
 # -- numbers --------------------------------------------------------------------------------------------------------
@@ -116,12 +108,7 @@ def anno_set(packet: Packet, offset: int, value: int, size: int, order: Any) -> 
 
 def sum16(packet: Packet, mark: str, offset: int, length: int, init: int) -> int:
     at = place(packet, mark, offset, length)
-    data = bytes(packet.data[at : at + length])
-    data += b"\0" * (length & 1)
-    total = init + sum(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
+    return ones_sum(bytes(packet.data[at : at + length]), init)
 
 
 def copy(
