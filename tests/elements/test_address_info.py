@@ -82,3 +82,14 @@ def test_names_are_known_before_the_elements_that_use_them() -> None:
     compile_text("in0 :: Feed -> SetIPAddress(server) -> Discard; AddressInfo(server 10.0.0.1)")
     with pytest.raises(MezzoError, match="client"):
         compile_text("in0 :: Feed -> SetIPAddress(client) -> Discard; AddressInfo(server 10.0.0.1)")
+
+
+def test_an_interface_stands_for_its_own_addresses() -> None:
+    env = Env()
+    assert IPAddress().parse("lo", env) == IPAddress().parse("lo:ip", env) == 0x7F000001
+    assert IPPrefix().parse("lo:ipnet", env) == (0x7F000000, 8)
+    assert EtherAddress().parse("lo:eth", env) == 0
+    assert define(env, "a", "lo 10.0.0.1 00:00:00:00:00:07") == []
+    assert (IPAddress().parse("lo", env), EtherAddress().parse("lo", env)) == (0x0A000001, 7)
+    with pytest.raises(ValueError, match="mznone0"):
+        EtherAddress().parse("mznone0:eth", env)

@@ -45,7 +45,7 @@ class AddressInfo(_Names):
     A name may stand for an IPv4 address, a prefix, an IPv6 address or prefix, and an Ethernet address at once; where
     it is used decides which is meant, or a suffix: `NAME:ip`, `NAME:ipnet`, `NAME:ip6`, `NAME:ip6net`, `NAME:eth`.
     `18.26.4.9/24` names the host 18.26.4.9 and the network 18.26.4.0/24.  Names made inside a compound element are
-    known there only.
+    known there only.  Names of this machine's interfaces stand for their own addresses where nothing else has the name.
     """
 
     names = Rest(Raw(), "NAME ADDRESS...: IPv4, IPv6 and Ethernet addresses and prefixes")

@@ -32,20 +32,28 @@ class Env:
 
     def look(self, kind: str, name: str) -> Any:
         """What `name` stands for as `kind`, innermost compound first; a suffix such as `:eth` must name that kind."""
-        known = self.names.get(kind)
-        if not known:
-            return None
+        known = self.names.get(kind, {})
         stem, colon, suffix = name.rpartition(":")
         if colon and suffix in SUFFIXES.get(kind, ()):
             name = stem
         scope = self.scope
         while scope and scope + name not in known:
             scope = scope[: scope.rfind("/", 0, -1) + 1]
-        return known.get(scope + name)
+        found = known.get(scope + name)
+        return found if found is not None or name[:1].isdigit() else _of_interface(kind, name)
 
     def within(self, element: str) -> Env:
         """The same names as seen by the element of that name."""
         return replace(self, scope=element[: element.rfind("/") + 1])
+
+
+def _of_interface(kind: str, name: str) -> Any:
+    """What a name stands for as an interface of this machine: `eth0:eth` is its Ethernet address."""
+    # Sockets take 5 ms to import, and few configurations name an interface.
+    from mezzo.elements import _interface
+
+    ask = {"ether": _interface.maybe_ether, "ip": _interface.maybe_ip, "prefix": _interface.maybe_prefix}.get(kind)
+    return ask(name) if ask is not None else None
 
 
 # What makes the kind of a name plain where several would do.
