@@ -29,7 +29,7 @@ TCP_CHECK, UDP_CHECK = 16, 6
 
 def headers_of(at: u64, length: u32, net: u32, start: u32, kind: u8) -> u32:
     """Bytes of all headers of a super-packet with IP at `net` and transport at `start`; 0: it cannot be cut."""
-    if start + 8 > length or net + 20 > start:
+    if start + 8 > length or net + 20 > start or length - start > 0xFFFF:
         return 0
     version = mem_u8(at + net) >> 4
     plain = kind & 0x7F
