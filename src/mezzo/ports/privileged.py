@@ -10,8 +10,7 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
     packet      device, type "raw" | "dgram"                     [an AF_PACKET socket, protocol 0, not bound yet],
                                                                  facts: index, name, mac, mtu, flags, kind …
     promiscuous device                                           [a descriptor that keeps it so until it is closed]
-    xdp_sockets device, count                                    [count AF_XDP sockets, nothing set up yet]
-    xdp         device, and what mezzo.ports._bpf.open_xdp takes [what that gives]
+    xdp         device, queues, mode, frags, take, force         [the link, a socket for each queue], see _attach.py
     tap         device, kind "tap" | "tun", vnet_header, queues, [a descriptor for each queue of /dev/net/tun],
                 persistent                                       facts as packet's, after the device is made
     link        device, mtu, up, mac, addresses ["10.0.0.1/24"]  [], facts after the change, "undo"
@@ -76,12 +75,11 @@ class Right:
 RIGHTS: Mapping[str, Right] = {
     "packet": Right("a packet socket", "_rights:packet", ("CAP_NET_RAW",), {"type": str}),
     "promiscuous": Right("promiscuous mode", "_rights:promiscuous", ("CAP_NET_RAW",)),
-    "xdp_sockets": Right("AF_XDP sockets", "_rights:xdp_sockets", ("CAP_NET_RAW",), {"count": int}),
     "xdp": Right(
         "an XDP program",
-        "_bpf:open_xdp",
+        "_attach:open_xdp",
         ("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"),
-        {"queues": int, "mode": str, "frags": bool, "force": bool, "take": str, "sockets": int},
+        {"queues": int, "mode": str, "frags": bool, "force": bool, "take": str},
     ),
     "tap": Right(
         "a tap device",
