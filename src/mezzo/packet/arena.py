@@ -4,7 +4,7 @@ Layout (all little-endian)
     control   one page: the words of `CONTROL`
     free      `frames` x u32: a stack of free frame numbers, last in first out; `free_count` of them are valid
     meta      `frames` x META_SIZE: what is known of the packet in the frame (`META` lists the fields)
-    data      `frames` x frame_size bytes, starting at a multiple of the frame size
+    data      `frames` x frame_size bytes, starting at a multiple of the frame size and of a page
 
 A packet is a frame number.  The metadata has a table of its own instead of the head of the frame: equal offsets in
 frames a power of two apart fall into the same few sets of the L1 cache (1.6 against 2.8 ns a packet was measured).
@@ -63,7 +63,8 @@ class Arena:
         self.frames, self.frame_size = frames, frame_size
         self.free_offset = CONTROL_SIZE
         self.meta_offset = -(-(self.free_offset + 4 * frames) // 4096) * 4096
-        self.data_offset = -(-(self.meta_offset + META_SIZE * frames) // frame_size) * frame_size
+        align = max(frame_size, 4096)  # AF_XDP registers whole pages
+        self.data_offset = -(-(self.meta_offset + META_SIZE * frames) // align) * align
         self.size = self.data_offset + frames * frame_size
         self.fd = os.memfd_create("mezzo-arena")
         os.ftruncate(self.fd, self.size)
