@@ -96,13 +96,17 @@ class Facts:
                 self.values, self.extents = {}, {}
 
 
+CHANGING = (
+    ops.MetaSet, ops.MarkClear, ops.Resize, ops.Emit, ops.Kill, ops.RingPush, ops.SlotPut, ops.Host, ops.Lend,
+)  # fmt: skip
+
+
 def touched(node: object) -> list[str]:
     """The packet locals whose metadata, or whose packet, an op may change."""
-    if isinstance(node, ops.Make | ops.MakeFrom | ops.Clone | ops.Pull | ops.RingPop | ops.SlotTake):
+    if isinstance(node, ops.Make | ops.MakeFrom | ops.Clone | ops.Pull | ops.RingPop | ops.SlotTake | ops.Adopt):
         return [node.name]
     if isinstance(node, ops.Call):
         return [a.name for a in node.args if isinstance(a, Local)]
-    changing = ops.MetaSet | ops.MarkClear | ops.Resize | ops.Emit | ops.Kill | ops.RingPush | ops.SlotPut | ops.Host
-    if isinstance(node, changing) and isinstance(node.packet, Local):
+    if isinstance(node, CHANGING) and isinstance(node.packet, Local):
         return [node.packet.name]
     return []

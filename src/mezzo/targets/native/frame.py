@@ -24,8 +24,8 @@ from mezzo.targets.native.text import COLD, RANGE, Text, ll, ll_mem
 GONE = 0xFFFF_FFFE  # a returned port: the packet was consumed before
 
 # Statements that bind a packet local, and those that bind another.
-BINDS_PACKET = ("Make", "MakeFrom", "Clone", "Pull", "RingPop", "SlotTake")
-BINDS = {"TablePut": BOOL, "TableDel": BOOL, "RunTask": BOOL, "ReadClock": U64, "For": U32}
+BINDS_PACKET = ("Make", "MakeFrom", "Clone", "Pull", "RingPop", "SlotTake", "Adopt")
+BINDS = {"TablePut": BOOL, "TableDel": BOOL, "RunTask": BOOL, "ReadClock": U64, "For": U32, "Lend": U32}
 
 
 @dataclass
@@ -193,12 +193,13 @@ class Frame:
         lines = self.t.lines
         if known is self.anchors:
             self.t.lines = self.t.slots  # at the top, hence good everywhere
-        addresses = self._addresses(self.read(name))
+        addresses = self.addresses(self.read(name))
         self.t.lines = lines
         known[name, "meta"], known[name, "frame"] = addresses
         return addresses
 
-    def _addresses(self, frame: str) -> tuple[str, str]:
+    def addresses(self, frame: str) -> tuple[str, str]:
+        """Of the metadata and the frame of a frame number."""
         arena = self.site.arena
         wide = self.t.op(f"zext i32 {frame} to i64")
         meta_at = self.t.op(f"shl nuw nsw i64 {wide}, {META_SIZE.bit_length() - 1}")

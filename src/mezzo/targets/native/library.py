@@ -5,7 +5,7 @@ Each is written once as LLVM text; a program gets those it asks for.  Names in a
 
 from __future__ import annotations
 
-from mezzo.packet.arena import CONTROL, HEADROOM, META, META_SIZE, STAGGER, Arena
+from mezzo.packet.arena import CONTROL, HEADROOM, IN_RING, META, META_SIZE, STAGGER, Arena
 from mezzo.targets.native.layout import RUNTIME
 from mezzo.targets.native.text import RANGE, TAGS
 
@@ -64,19 +64,8 @@ done:
 }
 """
 
-# Few stores, none across a cache line: about one a cycle reaches the cache, and that is what making a packet costs.
-# The offsets are stored as whole words, so that LLVM and the CPU can hand them to the loads that follow.
-_MAKE = """
-define internal fastcc i32 @make(ptr %a, i32 %len) alwaysinline "min-legal-vector-width"="512" {
-  %fits = icmp ule i32 %len, LONGEST
-  br i1 %fits, label %short, label %long, !prof !1
-long:
-  %lp = getelementptr inbounds i8, ptr %a, i64 TOO_LONG
-  %l0 = load i64, ptr %lp, align 8TAG_control
-  %l1 = add i64 %l0, 1
-  store i64 %l1, ptr %lp, align 8TAG_control
-  ret i32 -1
-short:
+# Takes frame %f off the free list, or returns -1.
+_POP = """\
   %cp = getelementptr inbounds i8, ptr %a, i64 FREE_COUNT
   %n = load i64, ptr %cp, align 8TAG_control
   %some = icmp ne i64 %n, 0
@@ -93,7 +82,34 @@ take:
   %base = getelementptr inbounds i8, ptr %a, i64 FREE_AT
   %sp = getelementptr inbounds i32, ptr %base, i64 %n1
   %f = load i32, ptr %sp, align 4TAG_free, !range !3
-  %fz = zext i32 %f to i64
+"""
+
+# Makes the metadata at %m that of a fresh packet from %dz to %ez.
+# Few stores, none across a cache line: about one a cycle reaches the cache, and that is what making a packet costs.
+# The offsets are stored as whole words, so that LLVM and the CPU can hand them to the loads that follow.
+_FRESH = """\
+  %eh = shl nuw i64 %ez, 32
+  %de = or disjoint i64 %dz, %eh
+  store <64 x i8> zeroinitializer, ptr %m, align 64TAG_meta
+  store i64 %de, ptr %m, align 64TAG_meta
+  %m8 = getelementptr inbounds i8, ptr %m, i64 8
+  store i64 FRESH, ptr %m8, align 8TAG_meta
+  %m64 = getelementptr inbounds i8, ptr %m, i64 64
+  store i64 0, ptr %m64, align 8TAG_meta
+"""
+
+_MAKE = """
+define internal fastcc i32 @make(ptr %a, i32 %len) alwaysinline "min-legal-vector-width"="512" {
+  %fits = icmp ule i32 %len, LONGEST
+  br i1 %fits, label %short, label %long, !prof !1
+long:
+  %lp = getelementptr inbounds i8, ptr %a, i64 TOO_LONG
+  %l0 = load i64, ptr %lp, align 8TAG_control
+  %l1 = add i64 %l0, 1
+  store i64 %l1, ptr %lp, align 8TAG_control
+  ret i32 -1
+short:
+""" + _POP + """  %fz = zext i32 %f to i64
   %mo = shl nuw nsw i64 %fz, META_SHIFT
   %mp = getelementptr inbounds i8, ptr %a, i64 %mo
   %m = getelementptr inbounds i8, ptr %mp, i64 META_AT
@@ -103,15 +119,36 @@ take:
   %end = add nuw nsw i32 %data, %len
   %dz = zext i32 %data to i64
   %ez = zext i32 %end to i64
-  %eh = shl nuw i64 %ez, 32
-  %de = or disjoint i64 %dz, %eh
-  store <64 x i8> zeroinitializer, ptr %m, align 64TAG_meta
-  store i64 %de, ptr %m, align 64TAG_meta
-  %m8 = getelementptr inbounds i8, ptr %m, i64 8
-  store i64 FRESH, ptr %m8, align 8TAG_meta
-  %m64 = getelementptr inbounds i8, ptr %m, i64 64
-  store i64 0, ptr %m64, align 8TAG_meta
+""" + _FRESH + """  ret i32 %f
+}
+"""
+
+_ADOPTED = """
+define internal fastcc void @fresh(ptr %m, i64 %dz, i64 %ez) alwaysinline "min-legal-vector-width"="512" {
+""" + _FRESH + """  ret void
+}
+"""
+
+_TAKE_FRAME = """
+define internal fastcc i32 @take_frame(ptr %a) alwaysinline {
+""" + _POP + """  %fz = zext i32 %f to i64
+  %mo = shl nuw nsw i64 %fz, META_SHIFT
+  %mp = getelementptr inbounds i8, ptr %a, i64 %mo
+  %live = getelementptr inbounds i8, ptr %mp, i64 META_LIVE
+  store i8 IN_RING, ptr %live, align 1TAG_meta
   ret i32 %f
+}
+"""
+
+# Where the C library keeps the number of what went wrong, for this thread; negative.
+_ERRNO = """
+declare ptr @__errno_location() nounwind
+define internal fastcc i64 @errno() cold noinline nounwind willreturn {
+  %p = call ptr @__errno_location()
+  %n = load i32, ptr %p, align 4
+  %w = sext i32 %n to i64
+  %r = sub i64 0, %w
+  ret i64 %r
 }
 """
 
@@ -428,6 +465,9 @@ PIECES = {
     "drop": _DROP,
     "release": _RELEASE,
     "make": _MAKE,
+    "fresh": _ADOPTED,
+    "take_frame": _TAKE_FRAME,
+    "errno": _ERRNO,
     "clone": _CLONE,
     "random": _RANDOM,
     "sum16": _SUM,
@@ -444,6 +484,7 @@ def constants(arena: Arena) -> dict[str, str]:
         "META_SHIFT": META_SIZE.bit_length() - 1,
         "META_LIVE": arena.meta_offset + META["live"][0],
         "META_AT": arena.meta_offset,
+        "IN_RING": IN_RING,
         "FREE_COUNT": CONTROL["free_count"],
         "EXHAUSTED": CONTROL["exhausted"],
         "TOO_LONG": CONTROL["too_long"],

@@ -122,6 +122,8 @@ def _meta(f: Frame, e: ops.Meta) -> str:
     t = f.t
     if e.field in ("timestamp", "packet_type"):
         return f.meta(e.packet, e.field)
+    if e.field == "frame":
+        return value(f, e.packet)
     if e.field.startswith("has_"):
         return t.op(f"icmp ne i64 {f.place(e.packet, e.field.removeprefix('has_'))}, {UNSET}")
     if e.field in ("mac", "net", "trans"):

@@ -9,10 +9,11 @@ from mezzo.ir import ops
 from mezzo.ir.ops import KILL, Body, Const, Expr, Local
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
+from mezzo.targets.native import raw
 from mezzo.targets.native.facts import NOTHING
 from mezzo.targets.native.frame import GONE, Frame
 from mezzo.targets.native.layout import power_of_two, table_shape
-from mezzo.targets.native.lower import array_body, blob_span, helper_type, slot_address, value
+from mezzo.targets.native.lower import EXPR, array_body, blob_span, helper_type, slot_address, value
 from mezzo.targets.native.outline import Leave, role_of
 from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import CHAIN, TAGS, ll, ll_mem
@@ -570,4 +571,6 @@ STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.RunTask: _run_task,
     ops.FireTimer: _fire_timer,
     ops.ReadClock: _read_clock,
+    **raw.STMT,
 }
+EXPR.update(raw.EXPR)

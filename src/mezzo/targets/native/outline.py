@@ -4,7 +4,7 @@ LLVM inlines a function along the graph only while it is small, and a packet met
 side roads: options, misses, errors.  A branch that ends in a return, and does not look like the main way out, becomes a
 function of its own (`process.rare1`) that takes over the packets; what stays is small enough to be fused with its
 neighbours.  A main way out is output 0, a computed output, one without a reason for drops, a packet given to a
-puller or put in a ring.
+puller or put in a ring (of an element or of a port).
 
 `as_push` turns what is left of `process` into code that pushes where it returned a port, for one instance: no port
 number is carried, so nothing has to be decoded behind it.
@@ -101,7 +101,7 @@ def _is_main(body: Body) -> bool:
             return True
         if isinstance(node, ops.Return) and node.value is not None and _is_main_port(node.value, node.reason):
             return True
-        if isinstance(node, ops.RingPush):
+        if isinstance(node, ops.RingPush | ops.Lend):
             return True
     return False
 
@@ -196,5 +196,5 @@ def bindings(body: Body) -> Iterator[str]:
 
 BINDS = (
     ops.Set, ops.For, ops.Make, ops.MakeFrom, ops.Clone, ops.Pull, ops.RingPop, ops.SlotTake, ops.RunTask,
-    ops.ReadClock,
+    ops.ReadClock, ops.Lend, ops.Adopt,
 )  # fmt: skip

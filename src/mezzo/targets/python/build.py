@@ -45,8 +45,9 @@ def build_unit(unit: Unit, number: int) -> dict[str, Callable[..., Any]]:
         file = f"<mezzo {unit.name}#{number}.{function.name}>"
         # pdb and tracebacks show lines that linecache knows.
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        exec(compile(text, file, "exec"), scope)
-        code[function.name] = scope[function.name.replace(".", "_")]
+        made: dict[str, Callable[..., Any]] = {}  # apart: a function may have the name of a helper that another uses
+        exec(compile(text, file, "exec"), scope, made)
+        code[function.name] = made[function.name.replace(".", "_")]
     return code
 
 
