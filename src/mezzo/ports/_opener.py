@@ -120,11 +120,12 @@ def in_use() -> bool:
 
 
 def maybe_program() -> str:
-    """A `mezzo-open` on PATH that has capabilities; "" when there is none."""
-    found = shutil.which(PROGRAM)
-    with suppress(OSError):
-        if found and os.getxattr(found, CAPABILITIES):
-            return found
+    """A `mezzo-open` on PATH that has capabilities; "" when there is none.  The script of the same name has none."""
+    for folder in os.get_exec_path():
+        found = shutil.which(PROGRAM, path=folder)
+        with suppress(OSError):
+            if found and os.getxattr(found, CAPABILITIES):
+                return found
     return ""
 
 

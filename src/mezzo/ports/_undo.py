@@ -10,7 +10,7 @@ gone needs nothing; one that was moved to another namespace or renamed is found 
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -20,7 +20,7 @@ from mezzo.base import MezzoError
 from mezzo.ports import _netdev, _netns
 
 Told = dict[str, Any]
-OWNER = secrets.token_hex(4)  # this process; a number would not do, a helper may have its own count of processes
+OWNER = os.urandom(4).hex()  # this process; a number would not do, a helper may have its own count of processes
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,22 @@ def undo(changes: Iterable[Mapping[str, Any]]) -> list[str]:
     return [*_undo.ledger().release(mine), *(_opener.undo(theirs) if theirs else [])]
 
 
+def use(path: str) -> None:
+    """From now on the `mezzo-open` that listens at `path` is asked; "" takes that back."""
+    from mezzo.ports import _opener
+
+    _opener.use(path)
+
+
+def renounce() -> None:
+    """All is open.  Where a helper did it, this process gives up every way to more rights than it has; the helper stays
+    connected, for what is opened later and for what must be undone."""
+    from mezzo.ports import _opener
+
+    if _opener.in_use():
+        _capabilities.renounce()
+
+
 def checked(request: Request) -> Right:
     """The table's row for a request; a field that it does not know is our mistake, or a helper's client's."""
     right = RIGHTS.get(request.get("do", ""))

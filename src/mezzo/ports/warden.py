@@ -2,8 +2,9 @@
 
 The router holds the only writing end of a pipe and writes a line for every change that it is about to make (`hold`)
 and for every one that it has undone itself (`drop`).  The kernel closes that end when the router dies, also by kill -9;
-then the warden undoes what is left, says what could not be, and ends.  It starts with the first such change, ends with
-the last, and has a session of its own: what is sent to the router's group does not reach it.
+then the warden undoes what is left, says what could not be, and ends.  It starts with the first such change (most
+routers need none), ends with the router, and has a session of its own: what is sent to the router's group does not
+reach it.
 
 A supervisor that kills every process of a group at once (systemd's KillMode=control-group, a container's end) takes
 the warden too: nothing undoes then, but a container takes its interfaces along.
@@ -11,15 +12,17 @@ the warden too: nothing undoes then, but a container takes its interfaces along.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mezzo.ports import _undo
+from mezzo.ports import _netns, _undo
 
 PATIENCE_S = 10
 SOURCE = Path(__file__).parent.parent.parent
@@ -49,28 +52,49 @@ class Warden:
     def tell(self, what: str, change: _undo.Told) -> None:
         os.write(self._pipe, json.dumps({what: change}).encode() + b"\n")
 
+    def let_go(self) -> None:
+        os.close(self._pipe)
+
     def close(self) -> None:
         """It ends by itself, and is waited for, so no zombie stays."""
-        os.close(self._pipe)
+        self.let_go()
         self.process.wait(PATIENCE_S)
 
 
 _lock = threading.Lock()
 _warden: Warden | None = None
-_held = 0
 
 
 def tell(what: str, change: _undo.Told) -> None:
     """What the ledger says: `hold` or `drop`."""
-    global _warden, _held
+    global _warden
     with _lock:
         if _warden is None:
             _warden = Warden()
         _warden.tell(what, change)
-        _held += 1 if what == "hold" else -1
-        if not _held:
+
+
+def stop() -> None:
+    """At the end of the process, so that the warden's end comes before ours."""
+    global _warden
+    with _lock:
+        if _warden is not None:
             done, _warden = _warden, None
             done.close()
+
+
+def _forked() -> None:
+    """A forked child must not hold the pipe open: the changes are its parent's."""
+    global _warden, _lock
+    _lock = threading.Lock()
+    if _warden is not None:
+        _warden.let_go()
+        _warden = None
+    _undo.ledger.cache_clear()
+
+
+atexit.register(stop)
+os.register_at_fork(after_in_child=_forked)
 
 
 # -- the process
@@ -93,5 +117,8 @@ def watch(descriptor: int) -> list[str]:
 
 
 if __name__ == "__main__":
+    with suppress(OSError):
+        # The router's namespace may be deleted while it runs; nobody should keep it but those who use it.
+        _netns.move_to(1)
     for trouble in watch(int(sys.argv[1])):
         print(f"mezzo: {trouble}", file=sys.stderr)

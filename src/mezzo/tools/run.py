@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.ports import privileged
 from mezzo.tools._source import Source, read_source, source_arguments
 from mezzo.tools._terminal import Progress, print_errors
 
@@ -40,6 +41,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--frames", type=natural, default=32768, metavar="N", help="packets there is room for (32768)")
     how.add_argument(
         "--frame-size", type=natural, default=2048, metavar="BYTES", help="a power of two from 2048 (2048)"
+    )
+    how.add_argument(
+        "--open", metavar="SOCKET", default="", help="open interfaces by the mezzo-open that listens there"
     )
     what = parser.add_argument_group("what it tells")
     what.add_argument(
@@ -81,7 +85,9 @@ def main(args: argparse.Namespace) -> int:
     traces: list[PacketPath] = []
     tracer = make_tracer(args, traces)
     began = time.monotonic()
+    privileged.use(args.open)
     with build(source, args, tracer) as router:
+        privileged.renounce()
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         result = drive(router, args, compile_s, tracer)
