@@ -120,6 +120,15 @@ MISTAKES = {
         "def process(self, p):\n    return self.f(3)\n\ndef f(self, n: u32) -> u32:\n    return self.g(n)\n\n"
         "def g(self, n: u32) -> u32:\n    return self.f(n)"
     ),
+    "runtime_memory": "x = mem_u32(self.count)\nreturn 0",
+    "runtime_call": "libc(self.count, 3)\nreturn 0",
+    "runtime_frame": "self.count = p.frame\nreturn 0",
+    "runtime_lend": "f = self.lend(p)\nreturn",
+    "runtime_word_too_wide": "def process(self, p):\n    libc(self.count, p.u128(0))\n    return 0\n\nruntime = True",
+    "runtime_too_many_words": (
+        "def process(self, p):\n    libc(self.count, 1, 2, 3, 4, 5, 6, 7)\n    return 0\n\nruntime = True"
+    ),
+    "adopted_without_name": "def timer(self):\n    self.push(0, self.adopt(1, 2, 3))\n\nruntime = True",
     "missing_parameter": "def process(self):\n    return 0",
     "too_many_parameters": "def push(self, port, p, q):\n    self.kill(p)",
     "no_self": "def process():\n    return 0",

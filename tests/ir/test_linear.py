@@ -212,6 +212,28 @@ def ready(self) -> bool:
     if self.count > 3:
         return True
 """,
+    "used_after_lend": """
+runtime = True
+def push(self, port, p):
+    f = self.lend(p)
+    self.count += f + p.length
+""",
+    "lent_twice": """
+runtime = True
+def push(self, port, p):
+    if p.length > 100:
+        self.small = u8(self.lend(p))
+    self.count += self.lend(p)
+""",
+    "adopted_and_forgotten": """
+runtime = True
+def task(self) -> bool:
+    for i in range(4):
+        p = self.adopt(self.take_frame(), 128, 60)
+        if p.length > self.count:
+            self.push(0, p)
+    return True
+""",
     "several_at_once": """
 def push(self, port, p):
     self.push(0, p)
@@ -308,6 +330,16 @@ def check(self, p: Packet) -> bool:
 @python
 def show(self, p):
     print(p)
+""",
+    "adopted_and_lent": """
+runtime = True
+def task(self) -> bool:
+    p = self.adopt(self.take_frame(), 128, 60)
+    if p.length > self.count:
+        self.push(0, p)
+        return True
+    self.give_frame(self.lend(p))
+    return False
 """,
     "python_process": """
 @python

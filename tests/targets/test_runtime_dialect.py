@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -169,6 +170,14 @@ def test_what_goes_wrong_is_the_negative_errno(target: str) -> None:
     assert call(target, "write", 1 << 20, text.at, 7) == -errno.EBADF
     assert call(target, "close", 1 << 20) == -errno.EBADF  # an int: the upper half of its -1 may be anything
     assert call(target, "poll", 1, 1, 0) == -errno.EFAULT
+
+
+def test_errno_is_found_by_code_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    close = entry("f", I64, (ops.Return(ops.Libc(A, (wide(1 << 20),))),), Param("a", U64))
+    for known in (False, True):
+        engine = start("native", alone(unit_of(close)), cache=True)
+        assert (engine.code.from_disk, engine.call(0, "f", address_of("close"))) == (known, -errno.EBADF)
 
 
 @both
