@@ -111,6 +111,8 @@ class Queue(SimpleQueue):
 
     def pull(self, port):
         n = len(self.ring)
+        if n == 0:
+            return None
         p = self.ring.pop()
         if n >= self.capacity:
             self.wake_up()

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 
 from mezzo.ir.module import Function, Linked, State, Unit
 from mezzo.ir.ops import Const, Expr, Local, Node
+from mezzo.ir.sharing import Share
 from mezzo.ir.types import BOOL, PACKET, U32, U64, Type
 from mezzo.packet.arena import META, META_SIZE, UNSET, Arena
 from mezzo.targets.native.facts import NOTHING, Facts
 from mezzo.targets.native.layout import UnitLayout, field_names, mem_bytes
+from mezzo.targets.native.shared import ALONE, Place, bump, unlock
 from mezzo.targets.native.text import COLD, RANGE, Text, ll, ll_mem
 
 GONE = 0xFFFF_FFFE  # a returned port: the packet was consumed before
@@ -43,6 +45,8 @@ class Site:
     trace: bool = False
     only: str = ""  # the class of memory that everything in the block is
     volatile: frozenset[str] = frozenset()  # scalars that another thread may write
+    share: Share = ALONE  # among threads
+    place: Place | None = None  # the thread that the code is for, where there are several
     needs: set[object] = field(default_factory=set)  # pieces of the library, table shapes
 
     def call(self, function: str, args: list[str]) -> str:
@@ -157,7 +161,7 @@ class Frame:
         self.t.at(label)
 
     def count(self, reason: int) -> None:
-        self.t.bump("%s", self.site.layout.drop(reason))
+        bump(self.t, "%s", self.site.layout.drop(reason), self.site.share)
 
     def kill(self, frame: str) -> None:
         self.site.needs.add("kill")
@@ -165,9 +169,10 @@ class Frame:
 
     def drop(self, frame: str, reason: int) -> None:
         """The packet dies, counted under `reason`."""
-        self.site.needs.add("drop")
+        how = "drop_shared" if self.site.share.several else "drop"
+        self.site.needs.add(how)
         at = self.t.gep("%s", self.site.layout.drop(reason))
-        self.t.do(f"call fastcc void @drop(ptr %a, i32 {frame}, ptr {at})")
+        self.t.do(f"call fastcc void @{how}(ptr %a, i32 {frame}, ptr {at})")
 
     def fault_block(self, leave: str, counted: bool) -> None:
         """The cold end: kill what is held, count, leave."""
@@ -180,6 +185,7 @@ class Frame:
             self.t.do(f"call fastcc void @release(ptr %a, i32 {frame})")
         if counted:
             self.count(-2)
+            unlock(self)
         self.t.do(leave)
 
     # -- packets

@@ -4,8 +4,8 @@ All state hangs on one pointer, the context; code holds constant offsets from it
 object code can be kept on disk and serve another process.
 
     context  = runtime words, then one block per instance (16-byte aligned)
-    block    = scalars, small arrays and the descriptors of large state, in declared order; then the instance number,
-               then the drop counters: fault, no output, and one per reason
+    block    = scalars, small arrays and the descriptors of large state, in declared order; then the instance number
+               and a lock word (u32 each), then the drop counters: fault, no output, and one per reason
 
 A descriptor is a few words: the address of the body (allocated apart, so that the hot words of all instances share
 few cache lines and pages, and so that large empty bodies are never touched) and its fill.  Equal units have equal
@@ -15,7 +15,7 @@ blocks; code that depends on no connection is therefore shared and takes the blo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from mezzo.ir.module import Program, State, Unit
 from mezzo.ir.types import Type
@@ -23,6 +23,7 @@ from mezzo.ir.types import Type
 # Runtime words: name -> byte offset in the context.  `host` and `trace` hold function addresses.
 RUNTIME = {"now": 0, "epoch": 8, "random": 16, "host": 24, "trace": 32}
 RUNTIME_SIZE = 64
+LINES = 128  # what threads write lies so far apart: CPUs fetch cache lines in pairs
 
 INLINE_ARRAY = 512  # arrays up to this many bytes live in the block itself
 
@@ -115,6 +116,10 @@ class UnitLayout:
         drops = number + 8
         return UnitLayout(states, number, drops, -(-(drops + 8 * (2 + len(unit.reasons))) // 16) * 16)
 
+    @property
+    def lock(self) -> int:
+        return self.number + 4
+
     def drop(self, reason: int) -> int:
         """Offset of the counter of a reason; -1 is no output, -2 fault."""
         return self.drops + 8 * (reason + 2)
@@ -127,19 +132,29 @@ class Layout:
     units: tuple[UnitLayout, ...]  # per instance
     offsets: tuple[int, ...]  # of each instance's block
     size: int
+    random: int = RUNTIME["random"]  # where the generator's state is: a word a thread
+    bells: tuple[int, ...] = ()  # of each thread; see elements/thread_scheduler
 
     @staticmethod
-    def of(program: Program, keys: list[int]) -> Layout:
-        """`keys[i]` numbers instance i's unit; equal units have equal numbers."""
+    def of(program: Program, keys: list[int], threads: int = 0) -> Layout:
+        """`keys[i]` numbers instance i's unit; equal units have equal numbers.  `threads`: of schedulers that sleep."""
         known: dict[int, UnitLayout] = {}
-        units, offsets, at = [], [], RUNTIME_SIZE
+        bells = tuple(RUNTIME_SIZE + LINES * (2 * k) for k in range(threads))
+        units, offsets, at = [], [], RUNTIME_SIZE + LINES * 2 * threads
         for linked, key in zip(program.instances, keys, strict=True):
             if key not in known:
                 known[key] = UnitLayout.of(linked.unit)
             units.append(known[key])
+            at = -(-at // LINES) * LINES if threads > 1 else at
             offsets.append(at)
             at += known[key].size
-        return Layout(tuple(units), tuple(offsets), -(-at // 4096) * 4096)
+        return Layout(tuple(units), tuple(offsets), -(-at // 4096) * 4096, bells=bells)
+
+    def seen_by(self, thread: int, scheduler: int) -> Layout:
+        """The layout that thread `thread` works on: its scheduler, instance `scheduler`, is its instance 0."""
+        random = self.random if thread == 0 else self.bells[thread] + LINES
+        units, offsets = (self.units[scheduler], *self.units[1:]), (self.offsets[scheduler], *self.offsets[1:])
+        return replace(self, units=units, offsets=offsets, random=random)
 
 
 def now_offset(program: Program, layout: Layout) -> int:

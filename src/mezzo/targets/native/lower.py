@@ -12,6 +12,7 @@ from mezzo.packet.arena import META, UNSET
 from mezzo.targets.native.facts import Facts, touched
 from mezzo.targets.native.frame import Frame
 from mezzo.targets.native.layout import LPM_BITS, RUNTIME, is_inline, table_shape
+from mezzo.targets.native.shared import let_go, load_shown, ring_ends
 from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -165,6 +166,9 @@ def _is_none(f: Frame, e: ops.IsNone) -> str:
 
 
 def _get(f: Frame, e: ops.Get) -> str:
+    if e.state in f.site.share.shown:
+        raw = load_shown(f.t, f.t.gep("%s", f.site.layout.states[e.state]), ll_mem(e.type))
+        return raw if ll_mem(e.type) == ll(e.type) else f.t.op(f"trunc {ll_mem(e.type)} {raw} to {ll(e.type)}")
     volatile = "volatile " if e.state in f.site.volatile else ""
     return f.load_value(e.type, "%s", f.site.layout.states[e.state], "state", volatile)
 
@@ -208,7 +212,7 @@ def _lpm_get(f: Frame, e: ops.LpmGet) -> str:
 def _count(f: Frame, e: ops.Count) -> str:
     state, at = f.state(e.state)
     if state.kind == "ring":
-        head, tail = f.t.load("i32", "%s", at + 8), f.t.load("i32", "%s", at + 12)
+        head, tail = ring_ends(f, e.state)
         return f.t.op(f"sub i32 {tail}, {head}")
     return f.t.widen(f.t.load("i64", "%s", at + 8, "desc"), "i64", "i32")
 
@@ -257,7 +261,8 @@ def _ready(f: Frame, e: ops.Ready) -> str:
     askable = f.site.linked.ready
     result = "true"
     for other in askable[e.port] if e.port < len(askable) else ():
-        one = f.t.op(f"call fastcc i1 @ready{other}(ptr %c, ptr %a)")
+        with let_go(f):
+            one = f.t.op(f"call fastcc i1 @ready{other}(ptr %c, ptr %a)")
         result = f.t.op(f"and i1 {result}, {one}")
     return result
 
@@ -293,7 +298,9 @@ def _host(f: Frame, e: ops.Host) -> str:
     method = f.site.unit.hosts.index(e.method)
     args = f"i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area}, ptr %c, ptr %a"
     f.facts = Facts()
-    return t.op(f"call i64 {call}({args}) nounwind")
+    with let_go(f):
+        result = t.op(f"call i64 {call}({args}) nounwind")
+    return result
 
 
 EXPR: dict[Any, Callable[[Frame, Any], str]] = {

@@ -16,7 +16,7 @@ from mezzo.targets.native.layout import power_of_two, table_shape
 from mezzo.targets.native.lower import EXPR, array_body, blob_span, helper_type, slot_address, value
 from mezzo.targets.native.outline import Leave, role_of
 from mezzo.targets.native.tables import table_id
-from mezzo.targets.native.text import CHAIN, TAGS, ll, ll_mem
+from mezzo.targets.native.text import CHAIN, FRAME, RARE, TAGS, ll, ll_mem
 
 # role -> how it leaves when it faults, and at the end of its body.
 FAULT = {
@@ -62,7 +62,7 @@ def _if(f: Frame, s: ops.If) -> None:
     t = f.t
     cond = value(f, s.cond)
     then, other, done = t.label("then"), t.label("else"), t.label("fi")
-    t.branch(cond, then, other)
+    t.branch(cond, then, other, RARE if _is_record(s) else "")
     before, ends = f.facts, []
     for label, body in ((then, s.then), (other, s.orelse)):
         t.at(label)
@@ -76,6 +76,14 @@ def _if(f: Frame, s: ops.If) -> None:
     if not ends:
         t.do("unreachable")
         t.at(t.label("dead"))
+
+
+def _is_record(s: ops.If) -> bool:
+    """`if x > self.most: self.most = x`: that is rare."""
+    put = s.then[0] if len(s.then) == 1 and not s.orelse else None
+    if not isinstance(put, ops.Put) or not isinstance(s.cond, ops.Cmp):
+        return False
+    return any(isinstance(side, ops.Get) and side.state == put.state for side in (s.cond.a, s.cond.b))
 
 
 def _for(f: Frame, s: ops.For) -> None:
@@ -447,7 +455,7 @@ def _ring_pop(f: Frame, s: ops.RingPop) -> None:
     t.branch(t.op(f"icmp ne i32 {head}, {tail}"), some, done)
     t.at(some)
     moved = t.op(f"add i32 {tail}, -1") if s.back else t.op(f"add i32 {head}, 1")
-    frame = t.load("i32", _ring_cell(f, s.state, moved if s.back else head), 0, "ring")
+    frame = t.load("i32", _ring_cell(f, s.state, moved if s.back else head), 0, "ring", FRAME)
     f.bind(s.name, frame)
     t.store("i32", moved, "%s", at + (12 if s.back else 8))
     t.jump(done)
@@ -502,7 +510,7 @@ def _wake(f: Frame, s: ops.Wake) -> None:
     tasks = {"self": (linked.task,), "down": linked.wake_down, "up": linked.wake_up}[s.who]
     for task in tasks:
         if task >= 0:
-            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}){TAGS['tasks']}")
+            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}) cold{TAGS['tasks']}")
 
 
 def _timer_set(f: Frame, s: ops.TimerSet) -> None:

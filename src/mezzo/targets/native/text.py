@@ -27,7 +27,9 @@ CHAIN = "fastcc"
 # LLVM would store counters before it.
 ENDS = "nounwind willreturn"
 COLD = ", !prof !1"  # a branch whose second side is the rare one
+RARE = ", !prof !4"  # a branch whose first side is
 RANGE = ", !range !2"  # an offset in a frame
+FRAME = ", !range !3"  # a frame's number
 
 _LLVM = {"bool": "i1", "i64": "i64", "packet": "i32", "void": "void"}
 
@@ -37,6 +39,7 @@ def metadata(frame_size: int, frames: int) -> str:
     lines = ['!0 = !{!"mezzo"}', '!1 = !{!"branch_weights", i32 4000, i32 1}']
     lines.append(f"!2 = !{{i32 0, i32 {frame_size + 1}}}")
     lines.append(f"!3 = !{{i32 0, i32 {frames}}}")
+    lines.append('!4 = !{!"branch_weights", i32 1, i32 4000}')
     for i, name in enumerate(CLASSES):
         lines += [f'!{40 + i} = !{{!"{name}", !0}}', f"!{10 + i} = !{{!{40 + i}, !{40 + i}, i64 0}}"]
     return "\n".join(lines)
