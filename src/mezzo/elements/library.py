@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,8 @@ from mezzo.elements.element import Element
 
 _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
 _ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
+_ROOMS = ("elements", "ports")  # folders of mezzo that hold elements
+_HALVES = {"Receiver", "Transmitter", "Port"}  # of drivers: FromDevice and ToDevice become them
 _NOT_ELEMENTS = {"__init__", "args", "confparse", "element", "library", "scheduler", "store", "units"}
 
 _registered: dict[str, type[Element]] = {}
@@ -35,17 +38,21 @@ def _files() -> dict[str, tuple[str, str]]:
 
 def _scan() -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem in _NOT_ELEMENTS:
-            continue
-        text = path.read_text()
-        starts = [(m.start(), m[1]) for m in _CLASS.finditer(text) if not m[1].startswith("_")]
-        for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=False):
-            found[name] = (path.stem, name)
-            for group in _ALIASES.findall(text[start:end]):
-                for alias in re.findall(r"[\"'](\w+)[\"']", group):
-                    found[alias] = (path.stem, name)
+    root = Path(__file__).parent.parent
+    for room in _ROOMS:
+        for path in sorted((root / room).glob("*.py")):
+            if path.stem not in _NOT_ELEMENTS:
+                found.update(_classes(f"mezzo.{room}.{path.stem}", path.read_text()))
     return found
+
+
+def _classes(module: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Every name that a file gives to a class that may be an element."""
+    starts = [(m.start(), m[1]) for m in _CLASS.finditer(text) if not m[1].startswith("_") and m[1] not in _HALVES]
+    for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=False):
+        yield name, (module, name)
+        for group in _ALIASES.findall(text[start:end]):
+            yield from ((alias, (module, name)) for alias in re.findall(r"[\"'](\w+)[\"']", group))
 
 
 def register(cls: type[Element]) -> type[Element]:
@@ -62,7 +69,7 @@ def maybe_find(name: str) -> type[Element] | None:
     place = _files().get(name)
     if place is None:
         return None
-    found = getattr(import_module(f"mezzo.elements.{place[0]}"), place[1])
+    found = getattr(import_module(place[0]), place[1])
     return found if isinstance(found, type) and issubclass(found, Element) else None
 
 

@@ -43,7 +43,7 @@ def units_of(elements: Sequence[Element]) -> list[Unit]:
 
 
 def find_or_make(element: Element, facts: tuple[Any, ...] | None, made: Made) -> Unit:
-    if facts is None or not type(element).__module__.startswith("mezzo.elements."):
+    if facts is None or not type(element).__module__.startswith(("mezzo.elements.", "mezzo.ports.")):
         return make_or_share(element, made)
     name = hashlib.sha256(f"{cache.own_stamp()} {facts!r}".encode()).hexdigest() + ".unit"
     kept = cache.load(name)

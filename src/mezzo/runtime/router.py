@@ -23,6 +23,8 @@ from mezzo.elements.wiring import Wired
 from mezzo.graph import Connection
 from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
+from mezzo.ports.port import PortTable
+from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.handlers import HandlerError, Handlers
 from mezzo.targets import load_target
 
@@ -30,6 +32,18 @@ SLICE_NS = 20_000_000  # how long the loop may stay away from Python
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
 STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
+
+
+def run_all(*steps: Callable[[], object]) -> None:
+    """Runs every step, also when one fails; the first failure is raised at the end."""
+    failures = []
+    for step in steps:
+        try:
+            step()
+        except Exception as trouble:
+            failures.append(trouble)
+    if failures:
+        raise failures[0]
 
 
 def octets(data: Any, longest: int) -> bytes | memoryview:
@@ -78,6 +92,7 @@ class Router:
         self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
+        self.ports = PortTable()
         self.arena = Arena(frames, frame_size)
         saw = self._tracer(trace) if trace is not None else None
         cells = [e.all_cells() for e in plan.elements]
@@ -149,6 +164,11 @@ class Router:
     def _start(self) -> None:
         """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
         troubles = []
+        try:
+            self.ports.open(self.plan.elements, self.arena)
+        except BaseException:
+            self.close()
+            raise
         self.handlers.unready.update(self.elements)
         for element in self.elements.values():
             try:
@@ -276,6 +296,11 @@ class Router:
                 return
             job()
             done.set()
+
+    def at_rest(self, job: Callable[[], Any]) -> Any:
+        """Runs `job` where no packet code runs, and gives its result: for what changes rings and frames."""
+        self._require_open()
+        return self._at_rest(job)
 
     def _at_rest(self, job: Callable[[], Any]) -> Any:
         """Runs `job` where no packet code runs, and gives its result."""
@@ -421,6 +446,10 @@ class Router:
                         found[linked.name] = found.get(linked.name, 0) + held
         return found
 
+    def conservation(self) -> Ledger:
+        """Where every frame is, and whether all accounts agree."""
+        return self.at_rest(lambda: ledger(self))  # type: ignore[no-any-return]
+
     # -- the end
 
     def _require_open(self) -> None:
@@ -435,16 +464,22 @@ class Router:
             raise MezzoError("the router runs: call `please_stop`, and `close` it when `run` has returned")
         self.closed = True
         self._turn.release()
-        for element in self.elements.values():
-            element.cleanup()
+        cleanups = [element.cleanup for element in self.elements.values()]
+        # Programs and sockets first: what the kernel may still write to is freed last.
+        run_all(self.ports.close, *cleanups, self._send_home, self.ports.free, self.engine.close, self.arena.close)
+
+    def _send_home(self) -> None:
+        """Every frame becomes free; one that nobody had on account is a bug of ours."""
+        found = ledger(self)
         for index, linked in enumerate(self.plan.program.instances):
             for state in linked.unit.states:
                 if state.kind in ("ring", "slots"):
                     self._empty(self.engine.cells[index][state.name], state.kind)
+        for frame in [*self.arena.ring_frames()] if found.in_rings else []:
+            self.arena.give_frame(frame)
         lost = list(self.arena.live_frames()) if self.arena.held else []
-        self.engine.close()
-        self.arena.close()
         assert not lost, f"{len(lost)} packets have no holder: frames {lost[:8]}"
+        assert found.balanced, "; ".join(found.troubles())
 
     def _empty(self, cell: Any, kind: str) -> None:
         if kind == "ring":

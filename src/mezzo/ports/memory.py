@@ -1,0 +1,172 @@
+"""A port of memory: packets are given and taken from Python.  The pattern of a driver, too.
+
+    port = MemoryPort()
+    with Router.from_elements(FromDevice(port) >> Counter() >> Queue() >> ToDevice(port)) as router:
+        port.give([b"..."]); router.run(); print(port.take())
+
+What is given lies in the receive ring; what the graph sent lies in the transmit ring, in flight, until it is taken.  So
+a full ring stops the graph, and completions come when the test says so.  With `loopback` the port is a cable from its
+own transmit ring to its receive ring: frames go over without a copy, and where the receive ring is full they wait.
+
+In a configuration: `FromDevice(NAME, METHOD MEMORY)`, and `router.ports["NAME"]`.
+"""
+
+import itertools
+
+from mezzo.base import MezzoError
+from mezzo.elements import Arg, Bool, bounded, entry, flag, mem_u32, mem_u64, python, store_release_u32, u32, u64
+from mezzo.packet.arena import NO_FRAME, Packet
+from mezzo.ports import port
+from mezzo.ports._end import MOST
+from mezzo.ports._slots import TAIL, after, put_slot, slot_at, space
+from mezzo.ports.from_device import FromDevice
+from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring, Slot
+from mezzo.ports.to_device import ToDevice
+
+SLOTS = 1024
+_numbers = itertools.count(1)
+
+
+class Port(port.Port):
+    """A pair of rings in memory."""
+
+    method = "memory"
+
+    def __init__(self, device="", loopback=False, slots=SLOTS, **hooks):
+        super().__init__(device or f"memory{next(_numbers)}", **hooks)
+        self.loopback, self.size = loopback, slots
+
+    def open(self, arena):
+        ends = self.ends
+        self.loopback = self.loopback or any(e.loopback for e in ends)
+        slots = next((e.slots_ for e in ends if e.slots_), self.size)
+        self.receive, self.transmit = Ring.make(slots, RECEIVE), Ring.make(slots, TRANSMIT)
+        self.keep("free the receive ring", self.receive.close)
+        self.keep("free the transmit ring", self.transmit.close)
+
+    def facts(self):
+        return super().facts() | {"loopback": self.loopback, "slots": self.receive.size}
+
+    def frames(self):
+        return {"receive ring": len(self.receive.slots()), "transmit ring": len(self.transmit.slots())}
+
+    # -- from Python
+
+    def give(self, packets):
+        """Puts packets into the receive ring; how many there was room and frames for."""
+        router = self._router()
+        return router.at_rest(lambda: sum(1 for data in packets if self._give(router, bytes(data))))
+
+    def _give(self, router, data):
+        arena, ring = router.arena, self.receive
+        if len(data) > arena.longest:
+            raise MezzoError(f"a packet of {len(data)} bytes: a frame has room for {arena.longest}")
+        frame = arena.take_frame() if ring.pending else NO_FRAME
+        if frame == NO_FRAME:
+            return False
+        start = arena.first_byte(frame)
+        base = Packet(arena, frame).base + start
+        arena.mem[base : base + len(data)] = data
+        ring.put(ring.tail, Slot(frame, len(data), start=start))
+        ring.tail = ring.after(ring.tail)
+        for end in self.receivers.values():
+            end.wake_task()
+        return True
+
+    def take(self, most=1 << 30):
+        """The packets sent so far, at most `most`; their slots are room again."""
+        router = self._router()
+        return router.at_rest(lambda: self._take(router, most))
+
+    def _take(self, router, most):
+        arena, found = router.arena, []
+        slots = self.transmit.slots()[:most]
+        for slot in slots:
+            base = Packet(arena, slot.frame).base + slot.start
+            found.append(bytes(arena.mem[base : base + slot.length]))
+            arena.give_frame(slot.frame)
+        for end in self.transmitters.values() if slots else ():
+            end.call("done", len(slots))
+            end.wake_task()
+        return found
+
+    def _router(self):
+        if self.state != "open":
+            raise MezzoError(f"port {self.name} is not open: a router opens it when it is built")
+        return self.ends[0].router
+
+
+class Receiver(FromDevice):
+    """Everything that arrived is in the ring already."""
+
+    lossless = True
+
+    loopback = Arg(Bool(), False, "what is sent comes back", positional=False)
+
+    other: u64
+    looped: flag
+
+    def initialize(self):
+        super().initialize()
+        self.use_ring(self._port.receive)
+        self.other, self.looped = self._port.transmit.address, self._port.loopback
+
+    def receive(self) -> u32:
+        if self.looped and space(self.other, self.slots) != self.slots - 1:
+            self.wake_other()
+        return space(self.ring, self.slots)
+
+    @python
+    def wake_other(self):
+        for end in self._port.transmitters.values():
+            end.wake_task()
+
+
+class Transmitter(ToDevice):
+    """Packets stay in the ring until Python takes them, or go over to the receive ring."""
+
+    tells = True
+    wait_ns = 0
+
+    loopback = Arg(Bool(), False, "what is sent comes back", positional=False)
+
+    other: u64
+    looped: flag
+
+    def initialize(self):
+        super().initialize()
+        self.use_ring(self._port.transmit)
+        self.other, self.looped = self._port.receive.address, self._port.loopback
+
+    def transmit(self):
+        if self.looped:
+            self.loop()
+
+    def loop(self):
+        """Slots in flight become slots that arrived, as far as there is room."""
+        tail = mem_u32(self.other + TAIL)
+        room = self.slots - 1 - space(self.other, self.slots)
+        n = min(self.slots - 1 - space(self.ring, self.slots), room)
+        at = mem_u32(self.ring + TAIL)
+        for _ in bounded(n, MOST):
+            at = after(at, self.slots)
+            place = slot_at(self.ring, at)
+            put_slot(self.other, tail, mem_u64(place), mem_u64(place + 8))
+            tail = after(tail, self.slots)
+        if n != 0:
+            store_release_u32(self.other + TAIL, tail)
+            self.complete(n)
+            self.wake_other()
+
+    @entry
+    def done(self, n: u32):
+        self.complete(n)
+        self.flying = self.slots - 1 - space(self.ring, self.slots)
+
+    @python
+    def wake_other(self):
+        for end in self._port.receivers.values():
+            end.wake_task()
+
+
+MemoryPort = Port
