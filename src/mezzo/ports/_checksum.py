@@ -35,7 +35,7 @@ def network_offset(at: u64, length: u32) -> u32:
         if place + 2 > length:
             return NOWHERE
         kind = net16(at + place)
-        if kind == IP4 or kind == IP6:
+        if kind in (IP4, IP6):
             return place + 2
         if kind != VLAN and kind != SERVICE_VLAN:
             return NOWHERE

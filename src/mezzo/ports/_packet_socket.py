@@ -17,6 +17,7 @@ import mmap
 import os
 import socket
 import struct
+from contextlib import suppress
 
 SOL_PACKET = 263
 ADD_MEMBERSHIP, RX_RING, STATISTICS, COPY_THRESH = 1, 5, 6, 7
@@ -43,24 +44,33 @@ def frame_size_for(mtu: int) -> int:
 class ReceiveRing:
     """One socket with a receive ring; `address` is the ring's, `frames` frames of `frame_size` bytes."""
 
-    def __init__(self, descriptor: int, name: str, mtu: int, frames: int, *, outgoing: bool) -> None:
+    def __init__(self, descriptor: int, name: str, mtu: int, frames: int, outgoing: bool) -> None:
         self.socket = socket.socket(fileno=descriptor)
-        self.frame_size, self.outgoing = frame_size_for(mtu), outgoing
-        per_block = BLOCK // self.frame_size
-        blocks = -(-frames // per_block)
-        self.frames = blocks * per_block
-        self.received, self.dropped = 0, 0
+        self.name, self.outgoing, self.frame_size = name, outgoing, frame_size_for(mtu)
+        blocks = -(-frames // (BLOCK // self.frame_size))
+        self.frames = blocks * (BLOCK // self.frame_size)
+        self.received, self.dropped, self.index = 0, 0, 0
+        try:
+            self._set_up(blocks)
+        except BaseException:
+            self.socket.close()
+            raise
+        self._pin: ctypes.c_char | None = ctypes.c_char.from_buffer(self.map)
+        self.address = ctypes.addressof(self._pin)
+
+    def _set_up(self, blocks: int) -> None:
         set_ = self.socket.setsockopt
         set_(SOL_PACKET, VERSION, TPACKET_V2)
         set_(SOL_PACKET, VNET_HDR, 1)
         set_(SOL_PACKET, COPY_THRESH, 1)
-        set_(SOL_PACKET, IGNORE_OUTGOING, 0 if outgoing else 1)
+        set_(SOL_PACKET, IGNORE_OUTGOING, 0 if self.outgoing else 1)
         enlarge(self.socket, socket.SO_RCVBUF, SO_RCVBUFFORCE, QUEUED)
         set_(SOL_PACKET, RX_RING, struct.pack("=4I", BLOCK, blocks, self.frame_size, self.frames))
-        self.map = mmap.mmap(descriptor, BLOCK * blocks)
-        self._pin: ctypes.c_char | None = ctypes.c_char.from_buffer(self.map)
-        self.address = ctypes.addressof(self._pin)
-        self.socket.bind((name, ALL))
+        self.map = mmap.mmap(self.fd, BLOCK * blocks)
+
+    def start(self, protocol: int) -> None:
+        """From here on packets come: all, or those of one Ethernet type."""
+        self.socket.bind((self.name, protocol))
         self.index = socket_index(self.socket)
 
     @property
@@ -86,8 +96,13 @@ class ReceiveRing:
         self.dropped += dropped
 
     def close(self) -> None:
-        """The socket first, so that nothing comes any more, then the ring."""
+        """Nothing comes any more; the memory stays until `free`."""
+        if self.socket.fileno() >= 0:
+            with suppress(OSError):  # ENETDOWN of an interface that has gone is told here again
+                self.count()
         self.socket.close()
+
+    def free(self) -> None:
         self._pin = None
         self.map.close()
 
