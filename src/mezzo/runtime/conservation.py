@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mezzo.packet.arena import FREE, IN_RING, META, META_SIZE, PACKET
+from mezzo.packet.arena import FREE, IN_RING, META, META_SIZE
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
@@ -69,7 +69,6 @@ def ledger(router: Router) -> Ledger:
     begin, end = arena.meta_offset, arena.meta_offset + META_SIZE * arena.frames
     states = bytes(arena.mem[begin + META["live"][0] : end : META_SIZE])
     ports = {port.name: port.all_frames() for port in router.ports if port.opened}
-    counts = {state: states.count(state) for state in (FREE, PACKET, IN_RING)}
-    return Ledger(
-        arena.frames, counts[FREE], counts[PACKET], counts[IN_RING], arena.free_count, router.holders(), ports
-    )
+    free, in_rings = states.count(FREE), states.count(IN_RING)
+    packets = arena.frames - free - in_rings
+    return Ledger(arena.frames, free, packets, in_rings, arena.frames - arena.held, router.holders(), ports)

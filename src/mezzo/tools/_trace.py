@@ -19,7 +19,7 @@ from mezzo.packet.arena import Packet
 from mezzo.runtime import Router
 from mezzo.tools._snapshot import Snapshot, changes
 
-FIRST_TAG, UNTRACED = 2, 255
+FIRST_TAG, UNTRACED = 3, 255
 HIDDEN = "EdgeCounter"
 
 
