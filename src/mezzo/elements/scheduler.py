@@ -123,7 +123,8 @@ class Scheduler(Element):
     def set_tickets(self, task: u32, tickets: u32):
         self.stride[task] = u64(max(STRIDE1 // tickets, 1))
 
-    def run_one(self):
+    def take_first(self) -> u32:
+        """The task whose turn it is, off the heap."""
         task = self.heap[0]
         self.task_count -= 1
         self.where[task] = NOWHERE
@@ -131,6 +132,10 @@ class Scheduler(Element):
             self.down(0, 0, self.heap[self.task_count], self.task_count)
         self.pass_now = self.key[task]
         self.key[task] += self.stride[task]
+        return task
+
+    def run_one(self):
+        task = self.take_first()
         if self.run_task(task):
             self.wake(task)
 
@@ -138,6 +143,9 @@ class Scheduler(Element):
 
     @entry
     def timer_set(self, timer: u32, at: u64):
+        self.timer_set_(timer, at)
+
+    def timer_set_(self, timer: u32, at: u64):
         self.timer_clear_(timer)
         item = timer + self.ntasks
         self.key[item] = at

@@ -30,6 +30,10 @@ class Share:
     shown: frozenset[str] = frozenset()
     why: str = ""
 
+    def code(self) -> tuple[object, ...]:
+        """All that code depends on."""
+        return self.mode, self.threads, *(tuple(sorted(x)) for x in (self.rings, self.added, self.shown))
+
     @property
     def several(self) -> bool:
         return len(self.threads) > 1
@@ -49,8 +53,4 @@ class Threading:
 
     def places(self) -> str:
         """All that code depends on, as text: a part of the name of object code on disk."""
-        return repr((self.count, self.tasks, self.timers, [_code(s) for s in self.shares], self.homes))
-
-
-def _code(share: Share) -> tuple[object, ...]:
-    return share.mode, share.threads, *(sorted(x) for x in (share.rings, share.added, share.shown))
+        return repr((self.count, self.tasks, self.timers, [s.code() for s in self.shares], self.homes))

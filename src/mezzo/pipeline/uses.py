@@ -1,10 +1,29 @@
-"""Which questions to its neighbours a unit's code asks: up, down, self (wakes) and ready."""
+"""What a unit's code asks of its neighbours, and what each role does to the state: words that a skeleton keeps.
+
+`up down self ready` are questions to neighbours.  The other words are `role:what:state`: role is process, push, pull,
+task, timer or ready, helpers included; what is
+
+    read write len      of any state (`len` of a ring)
+    add                 a scalar grows by something, and nothing else of the statement looks at it
+    push pop pushfront popback      of a ring
+    host timer          the role calls Python, sets its timer (no state)
+
+Two adjacent `add`s by two threads need no order; that is why they have a word of their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
 from mezzo.ir import ops
-from mezzo.ir.module import Unit
+from mezzo.ir.growth import growth
+from mezzo.ir.module import Function, Unit
 from mezzo.ir.spec import nodes
+
+ROLES = ("process", "push", "pull", "task", "timer", "ready")
+READS = ("Get", "Index", "TableGet", "TableHas", "LpmGet", "SlotUsed", "BlobLoad", "CopyBlob", "MakeFrom")
+WRITES = ("Put", "Store", "TablePut", "TableDel", "SlotPut", "SlotTake", "BufPut", "BufPutPacket")
 
 
 def ops_used(unit: Unit) -> frozenset[str]:
@@ -15,4 +34,64 @@ def ops_used(unit: Unit) -> frozenset[str]:
                 found.add(node.who)
             elif isinstance(node, ops.Ready):
                 found.add("ready")
+    for function in unit.functions:
+        if function.name in ROLES:
+            found |= {f"{function.name}:{word}" for word in effects(unit, function)}
     return frozenset(found)
+
+
+def effects(unit: Unit, function: Function) -> set[str]:
+    """`what:state` of a function and of the helpers it calls."""
+    found: set[str] = set()
+    seen, todo = {function.name}, [function]
+    while todo:
+        for word in _effects(unit, todo.pop().body):
+            what, _, name = word.partition(":")
+            if what != "call":
+                found.add(word)
+            elif name not in seen:
+                seen.add(name)
+                called = unit.function(name)
+                assert called is not None
+                todo.append(called)
+    return found
+
+
+def _effects(unit: Unit, node: object) -> Iterator[str]:
+    if isinstance(node, tuple):
+        for item in node:
+            yield from _effects(unit, item)
+        return
+    if not is_dataclass(node):
+        return
+    grows = growth(node)
+    if grows is not None:
+        yield f"add:{node.state}"  # type: ignore[attr-defined]
+        yield from _effects(unit, grows)
+        return
+    yield from _own(unit, node)
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, (tuple, ops.Node)):
+            yield from _effects(unit, value)
+
+
+def _own(unit: Unit, node: object) -> Iterator[str]:
+    """The effect of the node itself."""
+    kind = type(node).__name__
+    if kind in READS:
+        yield f"read:{node.state}"  # type: ignore[attr-defined]
+    elif kind in WRITES:
+        yield f"write:{node.state}"  # type: ignore[attr-defined]
+    elif isinstance(node, ops.Count):
+        yield f"{'len' if unit.state(node.state).kind == 'ring' else 'read'}:{node.state}"
+    elif isinstance(node, ops.RingPush):
+        yield f"{'pushfront' if node.front else 'push'}:{node.state}"
+    elif isinstance(node, ops.RingPop):
+        yield f"{'popback' if node.back else 'pop'}:{node.state}"
+    elif isinstance(node, ops.Host):
+        yield "host:"
+    elif isinstance(node, (ops.TimerSet, ops.TimerClear)):
+        yield "timer:"
+    elif isinstance(node, ops.Call):
+        yield f"call:{node.function}"

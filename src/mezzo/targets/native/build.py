@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 
 from mezzo.base.cache import load, save
 from mezzo.ir.module import Program
+from mezzo.ir.sharing import Threading
 from mezzo.packet.arena import Arena
 from mezzo.targets.native import cache as disk
 from mezzo.targets.native.layout import Layout
@@ -20,6 +21,8 @@ from mezzo.targets.native.run import Engine
 
 if TYPE_CHECKING:
     from mezzo.targets.native.emit import Emitter
+    from mezzo.targets.native.shared import Place
+    from mezzo.targets.native.threads import Engines
 
 Host = Callable[..., int | None]
 INLINE = 225  # LLVM's own threshold at O2
@@ -57,12 +60,17 @@ def compile_text(text: str) -> bytes:
     return bytes(made.emit_object(module))
 
 
-def always_doors(program: Program, symbol: Callable[[int, str], str]) -> list[str]:
-    """What the doors that every engine has open to: entries, init, and ports that nobody is connected to."""
+def always_doors(
+    program: Program, symbol: Callable[[int, str], str], mine: Callable[[int], bool] = lambda i: True
+) -> list[str]:
+    """What the doors that every engine has open to: entries, init, and ports that nobody is connected to; of the
+    instances that are `mine`."""
     pushed = {to for x in program.instances for to in x.outputs if to is not None}
     asked = {to for x in program.instances for to in x.inputs if to is not None}
     found: list[str] = []
     for i, linked in enumerate(program.instances):
+        if not mine(i):
+            continue
         found += [symbol(i, f.name) for f in linked.unit.functions if f.entry or f.name in ("init", "run")]
         roles = {f.name for f in linked.unit.functions}
         if roles & {"process", "push"} and not any(linked.pull_inputs) and not _all_known(i, linked.inputs, pushed):
@@ -78,6 +86,18 @@ def _all_known(instance: int, inputs: tuple[object, ...], pushed: set[tuple[int,
     return all((instance, port) in pushed for port in range(max(len(inputs), 1)))
 
 
+def asleep(program: Program) -> int:
+    """How many schedulers of a program can sleep, and so have a bell; the one of a simple router cannot."""
+    return int(bool(program.instances) and any(s.name == "bell" for s in program.instances[0].unit.states))
+
+
+def apart(keys: list[int], place: Place) -> list[int]:
+    """Numbers of units, different where they are shared differently among threads."""
+    known: dict[object, int] = {}
+    shares = [place.share(i) if i else None for i in range(len(keys))]
+    return [known.setdefault((key, s and s.code()), len(known)) for key, s in zip(keys, shares, strict=True)]
+
+
 class Code:
     """The loaded object code of a program; more doors are made when somebody asks (by compiling once more).
 
@@ -86,12 +106,22 @@ class Code:
     """
 
     def __init__(
-        self, program: Program, arena: Arena, trace: bool, cache: bool, whole: Callable[[], Program] | None = None
+        self,
+        program: Program,
+        arena: Arena,
+        trace: bool,
+        cache: bool,
+        whole: Callable[[], Program] | None = None,
+        place: Place | None = None,
     ) -> None:
-        self.program, self.arena, self.trace, self.cache = program, arena, trace, cache
+        self.program, self.arena, self.trace, self.cache, self.place = program, arena, trace, cache, place
         self.whole = whole or (lambda: program)
         self.keys, self.units = disk.unit_keys(program)
-        self.layout = Layout.of(program, self.keys)
+        if place is None:
+            self.layout = Layout.of(program, self.keys, asleep(program))
+        else:
+            self.keys = apart(self.keys, place)
+            self.layout = place.layout.seen_by(place.thread, place.schedulers[place.thread])
         self.from_disk = False
         self.wanted: list[str] = []  # doors beyond those that are always there
         self.engines: list[Any] = []  # all that were linked: doors handed out before must stay good
@@ -103,12 +133,13 @@ class Code:
         # It needs the IR's classes, which take longer to make than code to load.
         from mezzo.targets.native.emit import Emitter
 
-        return Emitter(self.whole(), self.keys, self.layout, self.arena, self.trace)
+        return Emitter(self.whole(), self.keys, self.layout, self.arena, self.trace, self.place)
 
     def _load(self) -> None:
         """Makes or finds the object code and links it into this process."""
         arena = self.arena
-        more = (machine()[1], arena.frames, arena.frame_size, self.trace, self.wanted)
+        more = [machine()[1], arena.frames, arena.frame_size, self.trace, self.wanted]
+        more += [self.place.text()] if self.place is not None else []
         name = disk.key(self.program, self.keys, self.units, more)
         kept = load(name) if self.cache else None
         self.from_disk = kept is not None
@@ -122,7 +153,14 @@ class Code:
         self._link(code)
 
     def _targets(self) -> list[str]:
-        return [*dict.fromkeys([*always_doors(self.program, self.emitter.symbol), *self.wanted])]
+        return [*dict.fromkeys([*always_doors(self.program, self.emitter.symbol, self._mine), *self.wanted])]
+
+    def _mine(self, instance: int) -> bool:
+        """Whether this code is where Python calls the instance."""
+        place = self.place
+        if place is None or instance == 0:
+            return True
+        return place.threading.homes[instance] == place.thread and instance not in place.schedulers
 
     def _link(self, code: bytes) -> None:
         made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
@@ -161,8 +199,14 @@ def build(
     trace: Callable[[int, int, int], None] | None = None,
     cache: bool = True,
     whole: Callable[[], Program] | None = None,
-) -> Engine:
+    threading: Threading | None = None,
+) -> Engine | Engines:
     """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
+    if threading is not None:
+        from mezzo.targets.native.threads import build_threads
+
+        assert trace is None and not virtual, "tracing and a virtual clock are for one thread"
+        return build_threads(program, arena, cells, hosts, threading, seed=seed, cache=cache, whole=whole)
     code = Code(program, arena, trace is not None, cache, whole)
     return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
 

@@ -23,16 +23,20 @@ from dataclasses import replace
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Program, Unit
 from mezzo.ir.ops import KILL, Const
+from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native.frame import GONE, Frame, Site
-from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
+from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, is_inline, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
+from mezzo.targets.native.shared import (
+    ALONE, Place, asking_depot, bump, give_surplus, library, lock, release_lock, take_lock, wake,
+)  # fmt: skip
 from mezzo.targets.native.tables import table_text
-from mezzo.targets.native.text import CHAIN, TAGS, Text, fill, ll, metadata
+from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
 FUSE = 2000  # lines
 SMALL = 60  # lines: never fenced
@@ -67,20 +71,28 @@ def shared_functions(unit: Unit) -> frozenset[str]:
 class Emitter:
     """Makes the assembly of one program.  `keys[i]` numbers instance i's unit; equal units have equal numbers."""
 
-    def __init__(self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool) -> None:
-        self.keys, self.layout, self.arena, self.trace = keys, layout, arena, trace
+    def __init__(
+        self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool, place: Place | None = None
+    ) -> None:
+        self.keys, self.layout, self.arena, self.trace, self.place = keys, layout, arena, trace, place
         self.needs: set[object] = {"kill"}
         self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
         self.times = Counter(keys)
         units = {key: outline(program.instances[i].unit) for key, i in self.first.items()}
         instances = tuple(replace(x, unit=units[key]) for x, key in zip(program.instances, keys, strict=True))
         self.program = replace(program, instances=instances)
-        self.shared = {key: shared_functions(unit) for key, unit in units.items()}
+        # Code among threads depends on the place: who sleeps that a packet wakes.
+        alone = {key: self.share(i).mode == PLAIN for key, i in self.first.items()}
+        self.shared = {key: shared_functions(unit) if alone[key] else frozenset() for key, unit in units.items()}
         self.functions: dict[str, str] = {}
         # That nobody else touches the context and the arena while code runs lets LLVM keep counters and the pool's
         # fill in registers through a loop.  Shared functions get the context twice, so there it would be a lie.
         self.context = f"ptr noalias writable dereferenceable({layout.size}) %c"
         self.pool = f"ptr noalias writable align 4096 dereferenceable({arena.size}) %a"
+
+    def share(self, instance: int) -> Share:
+        """How an instance is shared among threads."""
+        return self.place.share(instance) if self.place is not None and instance else ALONE
 
     def symbol(self, instance: int, function: str) -> str:
         key = self.keys[instance]
@@ -107,7 +119,7 @@ class Emitter:
             unit=linked.unit, layout=self.layout.units[instance], arena=self.arena, prefix=f"i{instance}_",
             linked=None if shared else linked, number=instance, shared=self.shared[key], shared_prefix=f"u{key}_",
             trace=self.trace, needs=self.needs, volatile=frozenset({"stop"} if key == self.keys[0] else ()),
-            only=self.only(instance),
+            only=self.only(instance), share=self.share(instance), place=self.place,
         )
 
     # -- the whole
@@ -150,9 +162,15 @@ class Emitter:
             doors = [rename(door) for door in doors]
 
     def _library(self) -> list[str]:
-        names = constants(self.arena)
+        names = constants(self.arena) | {"RANDOM": str(self.layout.random)}
         wanted = self.needs | ({"make"} if "clone" in self.needs else set())
-        pieces = [fill(PIECES[n], names) for n in sorted(n for n in wanted if isinstance(n, str))]
+        parts = {n: PIECES[n] for n in sorted(n for n in wanted if isinstance(n, str)) if n in PIECES}
+        if self.place is not None:
+            parts |= {n: asking_depot(parts[n]) for n in ("make", "take_frame") if n in parts}
+        pieces = [fill(text, names) for text in parts.values()]
+        if self.place is not None:
+            far = self.program.instances[0].unit.state("far")
+            pieces += library(self.place, self.needs, self.arena, is_inline(far))
         shapes = sorted((n for n in wanted if isinstance(n, TableShape)), key=repr)
         return pieces + [table_text(shape) for shape in shapes]
 
@@ -179,6 +197,8 @@ class Emitter:
         frame = Frame(site, function, head, owned=role in ("process", "push") or role != name)
         if not shared:
             self.own_block(frame.t, instance)
+        if role in FAULT and role == name:
+            lock(frame)
         if run(frame, function.body):
             leave(frame)
         fault = FAULT.get(role) or f"ret {helper_type(function.ret)} {self._failed(function)}"
@@ -238,6 +258,8 @@ class Emitter:
 
     def _worth_copying(self, i: int, process: Function) -> bool:
         """Whether each instance of a unit gets a `process` of its own."""
+        if self.share(i).mode == GUARDED:
+            return False  # it lets its lock go when it returns, before the packet goes on
         nodes, times = size(process.body), self.times[self.keys[i]]
         return times == 1 or nodes <= COPY_SIZE or (nodes <= PUSH_SIZE and nodes * times <= COPIES)
 
@@ -291,7 +313,7 @@ class Emitter:
             frame.kill("%p")
             wide = t.op("sext i32 %rr to i64")
             at = t.op(f"getelementptr inbounds i64, ptr %s, i64 {wide}")
-            t.bump(at, frame.site.layout.drop(0))
+            bump(t, at, frame.site.layout.drop(0), frame.site.share)
             t.jump("sent")
         t.at("sent")
 
@@ -318,8 +340,7 @@ class Emitter:
         t.do("ret i32 %p")
         t.at("other")
         self._dispatch(frame, linked, 1)
-        for task in linked.wake_down:
-            t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}){TAGS['tasks']}")
+        wake(t, self.place, self.needs, linked.wake_down)
         t.do("ret i32 -1")
         return t.finish()
 
@@ -374,17 +395,26 @@ class Emitter:
 
     def _by_number(self, name: str, type: str, owners: tuple[int, ...], role: str, other: str) -> str:
         t = Text(f"define internal fastcc {type} @{name}({self.context}, {self.pool}, i32 %n)")
-        cases = " ".join(f"i32 {n}, label %n{n}" for n in range(len(owners)))
+        own = self._own(owners, role)
+        cases = " ".join(f"i32 {n}, label %n{n}" for n, _ in own)
         t.do(f"switch i32 %n, label %none [{cases}]")
-        for n, owner in enumerate(owners):
+        for n, owner in own:
             t.at(f"n{n}")
             call = f"call fastcc {type} {self.call(t, owner, role)}"
-            t.do(f"ret {type} {t.op(call)}") if other else t.do(call)
-            if not other:
-                t.do("ret void")
+            result = t.op(call) if other else t.do(call) or ""
+            if self.place is not None:
+                give_surplus(t, self.arena)
+            t.do(f"ret {type} {result}".rstrip())
         t.at("none")
         t.do(f"ret {type} {other}")
         return t.finish()
+
+    def _own(self, owners: tuple[int, ...], role: str) -> list[tuple[int, int]]:
+        """(number, owner) of the tasks or timers that this thread runs."""
+        if self.place is None:
+            return list(enumerate(owners))
+        threads = self.place.threading.tasks if role == "task" else self.place.threading.timers
+        return [(n, owner) for n, owner in enumerate(owners) if threads[n] == self.place.thread]
 
     def _trace(self) -> str:
         t = Text("define internal fastcc void @trace(ptr %c, ptr %a, i32 %i, i32 %port, i32 %p)")
@@ -430,6 +460,15 @@ class Emitter:
             args.append(f"{ll(param.type)} {t.widen(raw, 'i128', ll(param.type))}")
         type = self.result(function)
         call = f"call fastcc {type} @{target}({', '.join(args)})"
+        guarded = self.share(instance).mode == GUARDED and function.name not in FAULT
+        if guarded:
+            take_lock(t, self.layout.units[instance])
+        self._call_door(t, function, call, type, instance)
+        if guarded:
+            release_lock(t, self.layout.units[instance])
+
+    def _call_door(self, t: Text, function: Function, call: str, type: str, instance: int) -> None:
+        """The call of a door, and its result where it has one."""
         if type == "void":
             t.do(call)
         elif function.name in FAULT:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mezzo.ir import ops
+from mezzo.ir.growth import growth
 from mezzo.ir.ops import KILL, Body, Const, Expr, Local
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
@@ -15,6 +16,7 @@ from mezzo.targets.native.frame import GONE, Frame
 from mezzo.targets.native.layout import power_of_two, table_shape
 from mezzo.targets.native.lower import EXPR, array_body, blob_span, helper_type, slot_address, value
 from mezzo.targets.native.outline import Leave, role_of
+from mezzo.targets.native.shared import add, let_go, mail, move_end, ring_ends, store_shown, unlock, wake
 from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import CHAIN, FRAME, RARE, TAGS, ll, ll_mem
 
@@ -44,6 +46,8 @@ def run(f: Frame, body: Body) -> bool:
 def leave(f: Frame) -> None:
     """Leaves at the end of the body."""
     role = role_of(f.function.name)
+    if role in END:
+        unlock(f)
     f.t.do(END[role] if role in END else f"ret {helper_type(f.function.ret)} zeroinitializer")
 
 
@@ -127,6 +131,8 @@ def _return(f: Frame, s: ops.Return) -> None:
         leave(f)
         return
     result = value(f, s.value)
+    if role in FAULT:
+        unlock(f)
     if role == "process":
         pair = t.op(f"insertvalue {{ i32, i32 }} {{ i32 undef, i32 {s.reason} }}, i32 {result}, 0")
         t.do(f"ret {{ i32, i32 }} {pair}")
@@ -372,7 +378,8 @@ def _emit(f: Frame, s: ops.Emit) -> None:
             return
         frame = value(f, s.packet)
         f.consumed(s.packet)
-        f.t.do(f"call {CHAIN} void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
+        with let_go(f):
+            f.t.do(f"call {CHAIN} void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
 
     _switch(f, s.port, len(outputs), push, lost)
 
@@ -384,7 +391,9 @@ def pull_from(f: Frame, i: int) -> str:
     source = linked.inputs[i] if i < len(linked.inputs) else None
     if source is None:
         return "-1"
-    return f.t.op(f"call fastcc i32 @pull{source[0]}(ptr %c, ptr %a, i32 {source[1]})")
+    with let_go(f):
+        frame = f.t.op(f"call fastcc i32 @pull{source[0]}(ptr %c, ptr %a, i32 {source[1]})")
+    return frame
 
 
 def _pull(f: Frame, s: ops.Pull) -> None:
@@ -400,7 +409,15 @@ def _pull(f: Frame, s: ops.Pull) -> None:
 
 def _put(f: Frame, s: ops.Put) -> None:
     state, at = f.state(s.state)
-    f.store_value(state.type, value(f, s.value), "%s", at, "state")
+    if s.state in f.site.share.added:
+        grows = growth(s)
+        assert grows is not None, f"{s.state} is more than added to"
+        add(f.t, f.t.gep("%s", at), ll_mem(state.type), value(f, grows))
+    elif s.state in f.site.share.shown:
+        v = f.as_mem(state.type, value(f, s.value))
+        store_shown(f.t, f.t.gep("%s", at), ll_mem(state.type), v)
+    else:
+        f.store_value(state.type, value(f, s.value), "%s", at, "state")
 
 
 def _store(f: Frame, s: ops.Store) -> None:
@@ -436,20 +453,19 @@ def _ring_cell(f: Frame, name: str, counter: str) -> str:
 
 def _ring_push(f: Frame, s: ops.RingPush) -> None:
     t = f.t
-    state, at = f.state(s.state)
+    state, _ = f.state(s.state)
     frame = value(f, s.packet)
-    head, tail = t.load("i32", "%s", at + 8), t.load("i32", "%s", at + 12)
+    head, tail = ring_ends(f, s.state)
     f.check(t.op(f"icmp ult i32 {t.op(f'sub i32 {tail}, {head}')}, {state.size}"))
     f.consumed(s.packet)
     moved = t.op(f"add i32 {head}, -1") if s.front else t.op(f"add i32 {tail}, 1")
     t.store("i32", frame, _ring_cell(f, s.state, moved if s.front else tail), 0, "ring")
-    t.store("i32", moved, "%s", at + (8 if s.front else 12))
+    move_end(f, s.state, 8 if s.front else 12, moved)
 
 
 def _ring_pop(f: Frame, s: ops.RingPop) -> None:
     t = f.t
-    _, at = f.state(s.state)
-    head, tail = t.load("i32", "%s", at + 8), t.load("i32", "%s", at + 12)
+    head, tail = ring_ends(f, s.state)
     f.bind(s.name, "-1")
     some, done = t.label("some"), t.label("done")
     t.branch(t.op(f"icmp ne i32 {head}, {tail}"), some, done)
@@ -457,7 +473,7 @@ def _ring_pop(f: Frame, s: ops.RingPop) -> None:
     moved = t.op(f"add i32 {tail}, -1") if s.back else t.op(f"add i32 {head}, 1")
     frame = t.load("i32", _ring_cell(f, s.state, moved if s.back else head), 0, "ring", FRAME)
     f.bind(s.name, frame)
-    t.store("i32", moved, "%s", at + (12 if s.back else 8))
+    move_end(f, s.state, 12 if s.back else 8, moved)
     t.jump(done)
     t.at(done)
 
@@ -508,20 +524,21 @@ def _wake(f: Frame, s: ops.Wake) -> None:
     linked = f.site.linked
     assert linked is not None
     tasks = {"self": (linked.task,), "down": linked.wake_down, "up": linked.wake_up}[s.who]
-    for task in tasks:
-        if task >= 0:
-            f.t.do(f"call fastcc void @wake(ptr %c, ptr %a, i32 {task}) cold{TAGS['tasks']}")
+    wake(f.t, f.site.place, f.site.needs, tasks)
 
 
 def _timer_set(f: Frame, s: ops.TimerSet) -> None:
     assert f.site.linked is not None
-    args = f"i32 {f.site.linked.timer}, i64 {value(f, s.at)}"
-    f.t.do(f"call fastcc void @timer_set(ptr %c, ptr %a, {args}){TAGS['tasks']}")
+    at = value(f, s.at)
+    if not mail(f, at):
+        args = f"i32 {f.site.linked.timer}, i64 {at}"
+        f.t.do(f"call fastcc void @timer_set(ptr %c, ptr %a, {args}){TAGS['tasks']}")
 
 
 def _timer_clear(f: Frame, s: ops.TimerClear) -> None:
     assert f.site.linked is not None
-    f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer}){TAGS['tasks']}")
+    if not mail(f, "-1"):
+        f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer}){TAGS['tasks']}")
 
 
 def _run_task(f: Frame, s: ops.RunTask) -> None:

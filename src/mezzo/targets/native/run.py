@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mezzo.ir.module import Program
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Arena, Packet
-from mezzo.targets.native.layout import RUNTIME, now_offset
+from mezzo.targets.native.layout import RUNTIME, Layout, now_offset
 from mezzo.targets.native.state import Memory, address_of, make_cell
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ MAX_ARGS = 16
 
 
 class Engine:
-    """A program with its memory.  `cells[i]`: the native state objects of instance i by name."""
+    """A program with its memory.  `cells[i]`: the native state objects of instance i by name.
+
+    `address` is where its thread sees the arena; an engine that is given `memory` shares it with others.
+    """
 
     def __init__(
         self,
@@ -37,30 +41,25 @@ class Engine:
         seed: int,
         virtual: bool,
         trace: Callable[[int, int, int], None] | None,
+        memory: Memory | None = None,
+        address: int | None = None,
     ) -> None:
         self.code, self.program, self.arena, self.virtual = code, code.program, code.arena, virtual
-        self.layout, self.memory = code.layout, Memory(code.layout.size)
-        self.cells = self._take_over(cells)
+        self.layout, self.memory = code.layout, memory or Memory(code.layout.size)
+        self.cells = take_over(self.program, self.layout, self.memory, cells) if memory is None else cells
         self._hosts, self._errors = hosts, list[BaseException]()
         self._doors: dict[tuple[Any, ...], Any] = {}
-        self._arena = _address(code.arena)
+        self._arena = address or code.arena.address
         self._now = now_offset(self.program, self.layout)
         self._callbacks = (HOST(self._host), TRACE(self._tracer(trace)))
         for name, callback in zip(("host", "trace"), self._callbacks, strict=True):
             self.memory.put(RUNTIME[name], 8, address_of(callback))
-        self.memory.put(RUNTIME["random"], 8, seed)
+        self.memory.put(self.layout.random, 8, seed)
         self.epoch_ns = 0 if virtual else time.time_ns() - time.monotonic_ns()
 
-    def _take_over(self, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = []
-        for i, linked in enumerate(self.program.instances):
-            base, unit = self.layout.offsets[i], self.layout.units[i]
-            self.memory.put(base + unit.number, 4, i)
-            made.append({s.name: make_cell(self.memory, base + unit.states[s.name], s) for s in linked.unit.states})
-            for name, cell in made[-1].items():
-                if i < len(cells) and name in cells[i]:
-                    cell.load(cells[i][name].dump())
-        return made
+    def bell(self, thread: int = 0) -> int:
+        """The address of the line by which a scheduler that sleeps is woken (see elements/thread_scheduler)."""
+        return self.memory.address + self.layout.bells[thread]
 
     # -- calling
 
@@ -168,12 +167,22 @@ class Engine:
         self._doors.clear()
 
 
+def take_over(
+    program: Program, layout: Layout, memory: Memory, cells: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The native state objects of every instance, with the contents that `cells` have."""
+    made: list[dict[str, Any]] = []
+    for i, linked in enumerate(program.instances):
+        base, unit = layout.offsets[i], layout.units[i]
+        memory.put(base + unit.number, 4, i)
+        made.append({s.name: make_cell(memory, base + unit.states[s.name], s) for s in linked.unit.states})
+        for name, cell in made[-1].items():
+            if i < len(cells) and name in cells[i]:
+                cell.load(cells[i][name].dump())
+    return made
+
+
 def _number(low: int, high: int, sign: int) -> int:
     """An integer from three words of a wide two's complement number."""
     return (low & 0xFFFF_FFFF_FFFF_FFFF) | (high & 0xFFFF_FFFF_FFFF_FFFF) << 64 | sign << 128
 
-
-def _address(arena: Arena) -> int:
-    """Where the arena is mapped.  The ctypes view is dropped at once, so that the arena can be closed."""
-    view = ctypes.c_char.from_buffer(arena.map)
-    return ctypes.addressof(view)

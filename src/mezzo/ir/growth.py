@@ -1,0 +1,23 @@
+"""A scalar that grows: `count += n` as the IR has it.  Several threads may do it at once, by an atomic addition."""
+
+from __future__ import annotations
+
+from mezzo.ir import ops
+from mezzo.ir.spec import nodes
+
+
+def growth(node: object) -> ops.Expr | None:
+    """What a scalar grows by, where `node` is the growth of a scalar and nothing else in it looks at the scalar."""
+    if not isinstance(node, ops.Put) or not isinstance(node.value, ops.Bin) or node.value.op != "add":
+        return None
+    if node.value.type.bits not in (8, 16, 32, 64):
+        return None
+    for own, other in ((node.value.a, node.value.b), (node.value.b, node.value.a)):
+        if isinstance(own, ops.Get) and own.state == node.state and not _looks_at(other, node.state):
+            return other
+    return None
+
+
+def _looks_at(value: ops.Expr, state: str) -> bool:
+    """Whether a value depends on a scalar; what a helper does is not followed."""
+    return any(isinstance(n, ops.Call) or (isinstance(n, ops.Get) and n.state == state) for n in nodes(value))

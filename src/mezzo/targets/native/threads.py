@@ -1,0 +1,131 @@
+"""A program on several threads: an engine each, over one memory, behind the face of one engine.
+
+Each engine's code is a module of its own, in which that thread's scheduler is instance 0.  Python calls an instance
+through its home's engine, and only while no thread runs: then wakes and timers are set directly, and it does not matter
+which thread of the system makes the call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mezzo.ir.module import Program
+from mezzo.ir.sharing import Threading
+from mezzo.packet.arena import Arena, Packet
+from mezzo.targets.native import cache as disk
+from mezzo.targets.native.build import Code
+from mezzo.targets.native.layout import Layout
+from mezzo.targets.native.run import DOOR, Engine, take_over
+from mezzo.targets.native.shared import Place
+from mezzo.targets.native.state import Memory
+
+GOLDEN = 0x9E37_79B9_7F4A_7C15
+BY_TASK = {"wake", "sleep", "is_scheduled", "set_tickets"}
+BY_TIMER = {"timer_set", "timer_clear"}
+
+
+def build_threads(
+    program: Program,
+    arena: Arena,
+    cells: list[dict[str, Any]],
+    hosts: Mapping[tuple[int, str], Callable[..., int | None]],
+    threading: Threading,
+    *,
+    seed: int,
+    cache: bool,
+    whole: Callable[[], Program] | None,
+) -> Engines:
+    """The last instances of `program` are the schedulers of threads 1, 2, …"""
+    first = len(program.instances) - threading.count + 1
+    schedulers = (0, *range(first, len(program.instances)))
+    keys, _ = disk.unit_keys(program)
+    layout = Layout.of(program, keys, threading.count)
+    memory = Memory(layout.size)
+    made = take_over(program, layout, memory, cells)
+    engines = []
+    for thread, scheduler in enumerate(schedulers):
+        place = Place(thread, threading, layout, schedulers)
+        code = Code(view(program, scheduler), arena, False, cache, _whole_view(whole or (lambda: program), scheduler), place)
+        seen = [made[scheduler], *made[1:]]
+        address = arena.views[thread - 1].address if thread else arena.address
+        more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
+        engines.append(Engine(code, seen, hosts, seed=(seed + thread * GOLDEN) & (1 << 64) - 1, **more))
+    return Engines(threading, engines, made)
+
+
+def view(program: Program, scheduler: int) -> Program:
+    """The program with the scheduler of one thread in the first place."""
+    return replace(program, instances=(program.instances[scheduler], *program.instances[1:]))
+
+
+def _whole_view(whole: Callable[[], Program], scheduler: int) -> Callable[[], Program]:
+    return lambda: view(whole(), scheduler)
+
+
+class Engines:
+    """The doors of one engine, opened on the right thread's."""
+
+    def __init__(self, threading: Threading, engines: list[Engine], cells: list[dict[str, Any]]) -> None:
+        self.threading, self.engines, self.cells = threading, engines, cells
+        self.program, self.arena, self.memory = engines[0].program, engines[0].arena, engines[0].memory
+        self.layout, self.virtual = engines[0].layout, False
+        self._refill = DOOR(int(engines[0].code.engine.get_function_address("door_refill")))
+        self.arena.refill = self._fetch
+
+    def _fetch(self) -> None:
+        """Frames for packets that Python makes."""
+        nothing = (ctypes.c_uint64 * 2)()
+        self._refill(None, None, self.arena.address, ctypes.addressof(nothing), ctypes.addressof(nothing))
+
+    def home(self, instance: int) -> Engine:
+        return self.engines[self.threading.homes[instance]]
+
+    def run(self, rounds: int, thread: int = 0) -> int:
+        return self.engines[thread].run(rounds)
+
+    def call(self, instance: int, function: str, *args: int | Packet) -> int | None:
+        """Tasks and timers are looked up where they are; other calls of instance 0 are of thread 0's scheduler."""
+        if instance:
+            return self.home(instance).call(instance, function, *args)
+        thread = 0
+        if function in BY_TASK:
+            thread = self.threading.tasks[int(args[0])]  # type: ignore[call-overload]
+        elif function in BY_TIMER:
+            thread = self.threading.timers[int(args[0])]  # type: ignore[call-overload]
+        return self.engines[thread].call(0, function, *args)
+
+    def push(self, instance: int, port: int, frame: int) -> None:
+        self.home(instance).push(instance, port, frame)
+
+    def pull(self, instance: int, port: int) -> int:
+        return self.home(instance).pull(instance, port)
+
+    def drops(self, instance: int) -> dict[str, int]:
+        return self.home(instance).drops(instance)
+
+    def scheduler_of(self, task: int) -> dict[str, Any]:
+        """The cells of the scheduler that runs a task."""
+        return self.engines[self.threading.tasks[task]].cells[0]
+
+    def bell(self, thread: int = 0) -> int:
+        return self.engines[0].bell(thread)
+
+    @property
+    def now_ns(self) -> int:
+        return self.engines[0].now_ns
+
+    @property
+    def epoch_ns(self) -> int:
+        return self.engines[0].epoch_ns
+
+    @epoch_ns.setter
+    def epoch_ns(self, value: int) -> None:
+        self.engines[0].epoch_ns = value
+
+    def close(self) -> None:
+        self.arena.refill = None
+        for engine in self.engines:
+            engine.close()
