@@ -27,6 +27,7 @@ _INFO_KIND = 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _OPER = ("unknown", "not present", "down", "lower layer down", "testing", "dormant", "up")
 LONGEST_NAME = 15
+TRIES = 100  # to read news in a flood of it
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,9 @@ class Watch:
         `is called b0 now`."""
         said: list[str] = []
         for message in self._heard():
-            if nl.LINK_BODY.unpack_from(message.rest)[2] != self.index or self.last is None:
+            family, _, index, *_ = nl.LINK_BODY.unpack_from(message.rest)
+            # A family means news of a bridge's port, for example that it is none any more.
+            if family or index != self.index or self.last is None:
                 continue
             now = None if message.kind == nl.RTM_DELLINK else parse(message)
             said += _difference(self.last, now)
@@ -254,18 +257,25 @@ class Watch:
         return said
 
     def _heard(self) -> Iterator[nl.Message]:
-        try:
-            yield from (m for m in self._netlink.heard() if m.kind in (nl.RTM_NEWLINK, nl.RTM_DELLINK))
-        except OSError:  # ENOBUFS: more news than the socket holds, so the state itself is asked for
-            yield from self._asked()
-
-    def _asked(self) -> Iterator[nl.Message]:
-        with nl.Netlink() as netlink:
-            body = nl.LINK_BODY.pack(0, 0, self.index, 0, 0)
+        lost = False
+        for _ in range(TRIES):
             try:
-                yield from netlink.ask(nl.RTM_GETLINK, body)
-            except OSError:
-                yield nl.Message(nl.RTM_DELLINK, body)
+                yield from (m for m in self._netlink.heard() if m.kind in (nl.RTM_NEWLINK, nl.RTM_DELLINK))
+                if lost:
+                    yield self._asked()
+                return
+            except OSError:  # ENOBUFS, said once: there was more news than the socket holds
+                lost = True
+
+    def _asked(self) -> nl.Message:
+        """The state as it is, by the same socket, which is in the interface's namespace wherever this thread is."""
+        body = nl.LINK_BODY.pack(0, 0, self.index, 0, 0)
+        try:
+            return self._netlink.ask(nl.RTM_GETLINK, body)[-1]
+        except OSError as trouble:
+            if trouble.errno != errno.ENODEV:
+                raise
+            return nl.Message(nl.RTM_DELLINK, body)
 
     def close(self) -> None:
         self._netlink.close()

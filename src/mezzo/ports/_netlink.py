@@ -82,13 +82,16 @@ class Netlink:
     def ask(
         self, kind: int, body: bytes, attributes: Mapping[int, bytes] | None = None, *, flags: int = ACK
     ) -> list[Message]:
-        """The answers to one request; OSError when the kernel refuses it."""
+        """The answers to one request; OSError when the kernel refuses it.
+
+        The kernel works while we send, so what is not there then (no room in the socket) never comes: no waiting.
+        """
         self._sequence += 1
         rest = body + pack_attributes(attributes or {})
         self.socket.send(HEADER.pack(16 + len(rest), kind, REQUEST | flags, self._sequence, 0) + rest)
         answers: list[Message] = []
         while True:
-            for message in messages(self.socket.recv(LARGEST)):
+            for message in messages(self.socket.recv(LARGEST, socket.MSG_DONTWAIT)):
                 if message.kind == NLMSG_DONE:
                     return answers
                 if message.kind == NLMSG_ERROR:
