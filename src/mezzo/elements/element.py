@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,6 +154,11 @@ class Trouble(str):
         return made
 
 
+def vars_of(base: type, table: str) -> Iterable[tuple[str, Any]]:
+    """The rows of a class's table; of none where it is no element's."""
+    return getattr(base, table, {}).items()
+
+
 class Element(Wired):
     """The base of all elements; see the module's text."""
 
@@ -175,8 +180,9 @@ class Element(Wired):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        cls.state_specs = dict(cls.state_specs)
-        cls.arguments = dict(cls.arguments)
+        # Of every base: a mixin has states and arguments, too.
+        cls.state_specs = {k: v for base in reversed(cls.__bases__) for k, v in vars_of(base, "state_specs")}
+        cls.arguments = {k: v for base in reversed(cls.__bases__) for k, v in vars_of(base, "arguments")}
         scope = vars(sys.modules[cls.__module__])
         for name, note in inspect.get_annotations(cls).items():
             spec = eval(note, dict(scope)) if isinstance(note, str) else note
@@ -324,6 +330,12 @@ class Element(Wired):
         (self.router.say if self.router is not None else print)(text)
 
 
+def _inherited(cls: type, name: str) -> dict[str, Any]:
+    """What all bases of a class have in a table; nearer ones win, as with attributes."""
+    tables = [vars(base).get(name, {}) for base in reversed(cls.__mro__[1:])]
+    return {key: value for table in tables for key, value in table.items()}
+
+
 def is_packet_method(cls: type, name: str) -> bool:
     method = getattr(cls, name, None)
     return callable(method) and not getattr(method, "__python__", False)
@@ -344,7 +356,7 @@ USUAL_READS = {
 
 
 def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
-    table = dict(cls.handler_table)
+    table = _inherited(cls, "handler_table")
 
     def add(name: str, **part: Any) -> None:
         old = table.get(name, Handler(name))

@@ -24,6 +24,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import Arena
@@ -38,10 +39,19 @@ KERNEL_HEADROOM = 256  # XDP_PACKET_HEADROOM: a packet begins this far into its 
 PAGE = mmap.PAGESIZE
 LEAST, LARGEST = 64, 1 << 15
 PATIENCE_S = 1.0
+MOST_QUEUES = 64
+WAKE_UP = 1  # XDP_RING_NEED_WAKEUP, a flag of a ring
+MORE = 1  # XDP_PKT_CONTD, an option of a descriptor: the packet goes on in the next one
 SO_PREFER_BUSY_POLL, SO_BUSY_POLL, SO_BUSY_POLL_BUDGET = 69, 46, 70
 COUNTS = ("rx_dropped", "rx_invalid", "tx_invalid", "rx_ring_full", "fill_ring_empty", "tx_ring_empty")
 MAP_POPULATE = 0x8000
 _LIBC = ctypes.CDLL(None, use_errno=True)
+# A record tells packet code where the rings of one socket are; all its words are u64.
+RECORD = 256
+FD, RX_PRODUCER, RX_CONSUMER, RX_ENTRIES, RX_MASK = range(0, 40, 8)
+FILL_PRODUCER, FILL_CONSUMER, FILL_ENTRIES, FILL_MASK, FILL_FLAGS = range(40, 80, 8)
+TX_PRODUCER, TX_CONSUMER, TX_ENTRIES, TX_MASK, TX_FLAGS = range(80, 120, 8)
+DONE_PRODUCER, DONE_CONSUMER, DONE_ENTRIES, DONE_MASK = range(120, 152, 8)
 _LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _LIBC.mmap.restype = ctypes.c_void_p
 _FAILED = ctypes.c_void_p(-1).value
@@ -106,6 +116,27 @@ def largest_joined(frame_size: int) -> int:
     return frame_size - KERNEL_HEADROOM - 64
 
 
+class Owners:
+    """Sockets that have registered an arena, by the flags they were bound with: whom a further one can share with."""
+
+    _of: WeakKeyDictionary[Arena, dict[int, int]] = WeakKeyDictionary()
+
+    @classmethod
+    def find(cls, arena: Arena, flags: int) -> int:
+        """The descriptor of one with these flags, 0 without."""
+        return cls._of.get(arena, {}).get(flags, 0)
+
+    @classmethod
+    def add(cls, arena: Arena, flags: int, fd: int) -> None:
+        cls._of.setdefault(arena, {})[flags] = fd
+
+    @classmethod
+    def drop(cls, arena: Arena, fd: int) -> None:
+        of = cls._of.get(arena, {})
+        for flags in [k for k, v in of.items() if v == fd]:
+            del of[flags]
+
+
 class Socket:
     """A socket of one queue.  `set_up`, `bind`, then `rings`; `close` in the end."""
 
@@ -113,16 +144,27 @@ class Socket:
         self.fd, self.ifindex, self.queue, self.sizes = fd, ifindex, queue, sizes
         self.rings: dict[str, Ring] = {}
         self._maps: list[tuple[int, int]] = []
+        self._arena: Arena | None = None  # registered by this socket
 
     # -- setting it up
 
-    def register(self, arena: Arena, address: int) -> None:
-        """Gives the kernel the arena's frames; `address` is where the data region is in this process."""
+    def join(self, arena: Arena, flags: int) -> None:
+        """Binds with the arena as memory: shared with a socket that has the same flags, else registered here."""
+        owner = Owners.find(arena, flags)
+        if owner and self._arena is None:
+            return self.bind(SHARED, owner)
+        if self._arena is None:
+            self.register(arena)
+        self.bind(flags)
+        Owners.add(arena, flags, self.fd)
+
+    def register(self, arena: Arena) -> None:
+        """Gives the kernel the arena's frames."""
         size = arena.frames * arena.frame_size
-        size -= size % PAGE
-        told = struct.pack("=QQIIII", address, size, chunk_of(arena.frame_size), 0, 0, 0)
+        told = struct.pack("=QQIIII", arena.frame_address(0), size, chunk_of(arena.frame_size), 0, 0, 0)
         try:
             self._set(UMEM_REG, told)
+            self._arena = arena
         except OSError as refusal:
             if refusal.errno == errno.ENOBUFS:
                 raise MezzoError(_locked_too_little(size)) from refusal
@@ -165,6 +207,14 @@ class Socket:
         with suppress(OSError):
             self._set(TX_BUDGET, struct.pack("=I", self.sizes.tx))
 
+    def record(self) -> bytes:
+        """This socket for packet code; rings that it has not are zero."""
+        words = [self.fd]
+        for name, flags in (("rx", False), ("fill", True), ("tx", True), ("completion", False)):
+            r = self.rings.get(name) or Ring(0, 0, 0, 0, 1)
+            words += [r.producer, r.consumer, r.entries, r.size - 1, *([r.flags] if flags else [])]
+        return struct.pack(f"={len(words)}Q", *words).ljust(RECORD, b"\0")
+
     # -- asking it
 
     @property
@@ -184,14 +234,25 @@ class Socket:
     # -- the end
 
     def close(self) -> None:
+        """Ends it for the kernel; the rings stay in memory until `free`."""
         if self.fd < 0:
             return
+        if self._arena is not None:
+            Owners.drop(self._arena, self.fd)
+        os.close(self.fd)
+        self.fd = -1
+
+    def silence(self, quiet: int) -> None:
+        """Puts another descriptor in the place of one whose device is gone, which would be ready for ever."""
+        if self._arena is not None:
+            Owners.drop(self._arena, self.fd)
+        os.dup2(quiet, self.fd, inheritable=False)
+
+    def free(self) -> None:
         self.rings = {}
         for base, length in self._maps:
             _LIBC.munmap(ctypes.c_void_p(base), ctypes.c_size_t(length))
         self._maps = []
-        os.close(self.fd)
-        self.fd = -1
 
     # -- system calls that Python's socket module has not
 

@@ -1,0 +1,306 @@
+"""The Python half of the xdp driver: which way a device takes, its sockets, and what they tell.
+
+Rungs, the best first: the driver's XDP with zero-copy, the driver's XDP with a copy, generic XDP with a copy.  What
+attaches a program needs rights and is a request to `privileged`; the rest is done here.  Sockets that only send need
+no program, unless they are zero-copy.
+
+What cannot be done is refused before anything is changed: an MTU over a frame, a loopback, a stranger's program.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.packet.arena import Arena
+from mezzo.ports import _attach, _ethtool, _netdev, _xsk, port, privileged
+from mezzo.ports._xsk import NEED_WAKEUP, SCATTER, Sizes, Socket
+
+if TYPE_CHECKING:
+    from mezzo.ports._end import _End
+
+ATTACH = ("native", "generic")
+BINDS = {"zero-copy": _xsk.ZERO_COPY, "copy": _xsk.COPY}
+WAYS = {"any": ATTACH, "zero-copy": ("native",), "native": ("native",), "generic": ("generic",)}
+RINGS = ("rx", "tx", "fill", "completion")
+LARGEST_MTU = _xsk.PAGE - _xsk.KERNEL_HEADROOM - 14 - 320  # of a veth: a page, less headroom, header, skb_shared_info
+FRAMING = 18  # Ethernet header and a VLAN tag
+# What the other end of a veth must do by itself, because AF_XDP shows bytes alone: cut super-packets, put tags in.
+PEER_OFF = ["tso", "uso", "gso", "txvlan"]
+HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
+
+
+class Port(port.Port):
+    """One interface: a socket for each of its queues that an end uses."""
+
+    method = "xdp"
+
+    def __init__(self, device: str = "", **hooks: Any) -> None:
+        super().__init__(device, **hooks)
+        self.sockets: dict[int, Socket] = {}
+        self.link: _netdev.Link | None = None
+        self.watch: _netdev.Watch | None = None
+        self.way, self.bound, self.scattered = "", "", False
+        self.told: dict[str, Any] = {}
+        self._counted: dict[str, int] = {}
+
+    # -- may it be used
+
+    @classmethod
+    def refusal(cls, device: str) -> str:
+        """Why this device is better reached otherwise; "" when it may be tried."""
+        link = _netdev.maybe_link(device)
+        if link is None:
+            return "it is no network interface"
+        if link.flags & _netdev.LOOPBACK:
+            return "a loopback's packets belong to the host"
+        if not link.mac:
+            return "its packets have no Ethernet header"
+        there = _attach.attached_to(link.index)
+        return f"it has the XDP program `{there[0].name}` (id {there[0].id})" if there else ""
+
+    # -- opening
+
+    def open(self, arena: Arena) -> None:
+        self.arena = arena
+        self.link = link = _netdev.link(self.device)
+        try:
+            self.require_room(arena, link)
+            self.prepare_peer(link)
+            self.climb(arena, link)
+            self.furnish(arena)
+            self.watch_link(link)
+        except BaseException:
+            self.close()
+            self.free()
+            raise
+
+    def option(self, name: str, default: Any) -> Any:
+        """An option that any end may give; two that differ are refused."""
+        given = {getattr(e, name): e for e in self.ends if getattr(e, name, default) != default}
+        if len(given) > 1:
+            (a, one), (b, other) = list(given.items())[:2]
+            what = f"`{one.name}` and `{other.name}` open {self.device} with {name.upper()} {a} and {b}"
+            raise MezzoError(Diagnostic(what, hint="say the same at both"))
+        return next(iter(given), default)
+
+    def require_room(self, arena: Arena, link: _netdev.Link) -> None:
+        """The longest packet must fit into a frame; in one chunk of the kernel's, or in several (multi-buffer)."""
+        longest = link.mtu + FRAMING
+        self.scattered = longest > _xsk.largest_plain(arena.frame_size)
+        most = _xsk.largest_joined(arena.frame_size)
+        if longest > most:
+            fits = 1 << (longest + arena.frame_size - most - 1).bit_length()
+            what = f"{self.device} has the MTU {link.mtu}; frames of {arena.frame_size} bytes take {most - FRAMING}"
+            raise MezzoError(Diagnostic(what, hint=f"have frames of {fits} bytes, or a smaller MTU"))
+
+    def prepare_peer(self, link: _netdev.Link) -> None:
+        """Switches off what would come as something else than bytes on a wire."""
+        if not self.receivers:
+            return
+        at, off = ("peer", PEER_OFF) if link.kind == "veth" else ("here", HERE_OFF)
+        try:
+            _, facts = privileged.ask({"do": "features", "device": self.device, "at": at, "off": off})
+        except (MezzoError, OSError) as refusal:
+            self.told["offloads"] = f"could not be switched off at {at}: {getattr(refusal, 'reason', refusal)}"
+            return
+        self.defer("offloads", lambda: self.troubles.extend(privileged.undo(facts["undo"])))
+        self.told["offloads"] = switched(facts)
+
+    # -- which way
+
+    def climb(self, arena: Arena, link: _netdev.Link) -> None:
+        """Takes the first way that goes; each that does not leaves its reason in `refusals`."""
+        mode = self.option("mode", "any")
+        for attach in WAYS[mode]:
+            held = self.attached(attach, link)
+            if held is not None:
+                return self.bind_all(arena, link, held, self.binds(attach, mode))
+        what = f"{self.device} takes no AF_XDP socket: {'; '.join(self.refusals)}"
+        raise MezzoError(Diagnostic(what, hint="say METHOD PACKET"))
+
+    def binds(self, attach: str, mode: str) -> tuple[str, ...]:
+        if attach == "generic":
+            return ("copy",)
+        return ("zero-copy",) if mode == "zero-copy" else ("zero-copy", "copy")
+
+    def attached(self, attach: str, link: _netdev.Link) -> list[int] | None:
+        """Bare sockets, one a queue, behind a program that is attached this way; None when that is refused."""
+        if not self.receivers:
+            count = max((e.queue for e in self.ends), default=0) + 1
+            self.way = ""
+            return privileged.ask({"do": "xdp_sockets", "device": self.device, "count": count})[0]
+        # A driver that refuses the MTU may take it from a program that knows packets of several buffers.
+        for frags in (True,) if self.scattered else (False, True):
+            request = {
+                "do": "xdp", "device": self.device, "queues": 0, "mode": attach, "frags": frags,
+                "force": self.option("force", False), "take": " ".join(map(str, self.option("take", ()))) or "all",
+            }  # fmt: skip
+            try:
+                (program, *sockets), facts = privileged.ask(request)
+            except privileged.Refused as refusal:
+                if refusal.errno in (errno.EPERM, errno.EACCES):
+                    raise
+                self.refusals.append(f"{attach}: {self.why_not(refusal, link)}")
+                if refusal.errno == errno.ERANGE and not frags:
+                    continue
+                return None
+            self.way = attach
+            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
+            self.defer("sockets", self.close_sockets)
+            self.defer("program", partial(os.close, program))
+            return sockets
+        return None
+
+    def why_not(self, refusal: privileged.Refused, link: _netdev.Link) -> str:
+        """A refusal to attach, with what would help."""
+        if refusal.errno == errno.ERANGE:
+            return f"the MTU {link.mtu} is over what the driver puts in one buffer, {LARGEST_MTU} at most"
+        pairs = _ethtool.channels(self.device)
+        now, most = pairs.get("combined", 0), pairs.get("max_combined", 0)
+        reason = refusal.reason.removeprefix(f"{self.device}: an XDP program: ")
+        if now > 1 and now > most // 2:
+            fix = f"ethtool -L {self.device} combined {most // 2}"
+            return f"{reason}; some drivers keep half of the queues for XDP: {fix}"
+        return reason
+
+    # -- sockets
+
+    def bind_all(self, arena: Arena, link: _netdev.Link, held: list[int], binds: tuple[str, ...]) -> None:
+        """Binds the sockets of the queues that ends use; the first decides between zero-copy and copy."""
+        if not self.way:
+            self.defer("sockets", self.close_sockets)
+        sizes = self.sizes()
+        bare = {queue: Socket(fd, link.index, queue, sizes) for queue, fd in enumerate(held)}
+        self.keep("rings", lambda: [s.free() for s in bare.values()])
+        self.sockets = bare
+        used = self.used_queues(len(held))
+        for queue, one in list(bare.items()):
+            if queue not in used or not self.bind_one(arena, one, binds):
+                one.close()
+                del self.sockets[queue]
+            else:
+                binds = (self.bound,)
+        self.require_queues(len(held))
+
+    def bind_one(self, arena: Arena, one: Socket, binds: tuple[str, ...]) -> bool:
+        """False for a queue that the device has not (its number of queues may be less than it was made with)."""
+        one.make_rings(RINGS)
+        for bind in binds:
+            flags = BINDS[bind] | NEED_WAKEUP | (SCATTER if self.scattered else 0)
+            try:
+                one.join(arena, flags)
+            except OSError as refusal:
+                if self.bound and refusal.errno == errno.EINVAL:
+                    return False
+                self.refusals.append(f"{bind}: {os.strerror(refusal.errno or 0)}")
+                continue
+            self.bound = bind
+            one.map_rings(RINGS)
+            one.widen_budget()
+            return True
+        what = f"{self.device}: no AF_XDP socket could be bound: {'; '.join(self.refusals)}"
+        raise MezzoError(Diagnostic(what, hint="another process may have the queue; or say METHOD PACKET"))
+
+    def sizes(self) -> Sizes:
+        """Ring sizes from the option RING, fill twice of it."""
+        slots = self.option("slots_", None) or 2048
+        return Sizes(slots, slots, 2 * slots, slots)
+
+    def used_queues(self, count: int) -> set[int]:
+        """The queues that ends name; all of them where a receiver names none."""
+        return set(range(count)) if 0 in self.receivers else {e.queue for e in self.ends}
+
+    def require_queues(self, count: int) -> None:
+        for end in self.ends:
+            if end.queue not in self.sockets:
+                there = ", ".join(map(str, self.sockets)) or "none"
+                raise MezzoError(Diagnostic(f"{self.device} has no queue {end.queue}", hint=f"it has these: {there}"))
+
+    def furnish(self, arena: Arena) -> None:
+        """Gives every end its sockets, as records, and its ring of slots."""
+        for queue, end in self.receivers.items():
+            # The one of queue 0 reads what nobody else does, so no queue is left to nobody.
+            rest = [q for q in self.sockets if q not in self.receivers] if queue == 0 else []
+            end.use_sockets([self.sockets[q] for q in (queue, *rest)], self.scattered)
+        for end in self.transmitters.values():
+            end.use_sockets([self.sockets[end.queue]], self.scattered)
+        poll_us, budget = self.option("busy_poll", 0), self.option("busy_budget", 64)
+        for one in self.sockets.values() if poll_us else ():
+            one.busy_poll(poll_us, budget)
+
+    def close_sockets(self) -> None:
+        self._counted = self.statistics()
+        for one in self.sockets.values():
+            one.close()
+
+    # -- the device goes away, or down
+
+    def watch_link(self, link: _netdev.Link) -> None:
+        self.watch = _netdev.Watch(link.index)
+        self.defer("watch", self.watch.close)
+        for end in self.ends:
+            end.watch = self.watch.fileno()
+
+    def news(self) -> list[str]:
+        """What happened to the interface since the last call."""
+        if self.watch is None or self.state == "gone":
+            return []
+        told = self.watch.news()
+        if self.watch.is_gone:
+            self.state = "gone"
+            self._counted = self.statistics()
+            with_nothing = os.eventfd(0, os.EFD_CLOEXEC)
+            for one in self.sockets.values():
+                one.silence(with_nothing)
+            os.close(with_nothing)
+        return told
+
+    # -- what it tells
+
+    def facts(self) -> dict[str, Any]:
+        there = super().facts()
+        if self.bound:
+            there["mode"] = " ".join(w for w in (self.way, self.bound) if w)
+            there["queues"] = " ".join(map(str, self.sockets))
+            there["multi-buffer"] = "yes" if self.scattered else "no"
+        return there | self.told
+
+    def statistics(self) -> dict[str, int]:
+        if not self.sockets or self.state != "open":
+            return self._counted
+        counts = [one.statistics() for one in self.sockets.values()]
+        return {name: sum(c[name] for c in counts) for name in _xsk.COUNTS}
+
+    def kernel_drops(self) -> int | None:
+        counts = self.statistics()
+        return counts.get("rx_dropped", 0) + counts.get("rx_ring_full", 0)
+
+    def descriptors(self) -> list[tuple[_End, int, int]]:
+        found = [(end, one.fd, select.POLLIN) for end in self.receivers.values() for one in end.sockets]
+        found += [(end, one.fd, select.POLLOUT) for end in self.transmitters.values() for one in end.sockets]
+        return found + [(end, self.watch.fileno(), select.POLLIN) for end in self.ends[:1] if self.watch is not None]
+
+    def frames(self) -> dict[str, int]:
+        receive = sum(e.with_kernel for e in self.receivers.values())
+        send = sum(e.with_kernel for e in self.transmitters.values())
+        return {"to fill": receive, "to send": send}
+
+    def mac(self) -> int:
+        return int(self.link.mac.replace(":", ""), 16) if self.link is not None and self.link.mac else 0
+
+    def longest(self) -> int:
+        return self.link.mtu + FRAMING if self.link is not None else 0
+
+
+def said(lines: list[str]) -> dict[str, str]:
+    return {"replaced": "; ".join(lines)} if lines else {}
+
+
+def switched(facts: dict[str, Any]) -> str:
+    off = " ".join(facts["changed"])
+    return f"switched off at {facts['where']}: {off}" if off else f"none to switch off at {facts['where']}"

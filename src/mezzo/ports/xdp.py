@@ -1,0 +1,420 @@
+"""Interfaces by AF_XDP: packets come into frames of the arena and leave from them (docs/design/0002, ports/_xsk).
+
+An XDP program on the interface hands packets to sockets, one socket a queue.  The best way that the device takes is
+used: zero-copy, else the driver's XDP with a copy, else the generic XDP of any device; why better ones were refused is
+in the handler `refusals`.  What goes to a socket does not reach the kernel's own stack.
+
+The receive half moves descriptors to slots and keeps FILL frames with the kernel; it makes a system call only when
+the fill ring asks for it.  The transmit half moves slots to descriptors, kicks the kernel until it has taken them, and
+brings the frames that completed home.  Both work on a table of records in memory, one for each queue (`_xsk.record`).
+"""
+
+from mezzo.elements import (
+    Arg,
+    Bool,
+    Int,
+    Kind,
+    Many,
+    bounded,
+    flag,
+    frame_address,
+    i64,
+    libc,
+    load_acquire_u32,
+    mem_copy,
+    mem_u8,
+    mem_u32,
+    mem_u64,
+    now,
+    python,
+    set_mem_u8,
+    set_mem_u32,
+    set_mem_u64,
+    store_release_u32,
+    u8,
+    u32,
+    u64,
+)
+from mezzo.packet.arena import NO_FRAME
+from mezzo.ports import _checksum, _xdp_port
+from mezzo.ports._end import _End
+from mezzo.ports._libc import address_of
+from mezzo.ports._memory import Memory
+from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
+from mezzo.ports._xsk import (
+    DONE_CONSUMER,
+    DONE_ENTRIES,
+    DONE_MASK,
+    DONE_PRODUCER,
+    FD,
+    FILL_CONSUMER,
+    FILL_ENTRIES,
+    FILL_FLAGS,
+    FILL_MASK,
+    FILL_PRODUCER,
+    MORE,
+    MOST_QUEUES,
+    PAGE,
+    RECORD,
+    RX_CONSUMER,
+    RX_ENTRIES,
+    RX_MASK,
+    RX_PRODUCER,
+    TX_CONSUMER,
+    TX_ENTRIES,
+    TX_FLAGS,
+    TX_MASK,
+    TX_PRODUCER,
+    WAKE_UP,
+)  # fmt: skip
+from mezzo.ports.from_device import FromDevice
+from mezzo.ports.ring import LARGEST, RECEIVE, TRANSMIT, Ring
+from mezzo.ports.to_device import ToDevice
+
+Port = _xdp_port.Port
+DONTWAIT, PEEK = 0x40, 2  # MSG_*
+AGAIN, BUSY, NO_BUFFERS = -11, -16, -105  # the kernel takes the rest with the next call
+PATIENT_LOOKS = 64  # at an empty ring, before asking whether the device is still there
+PER_CALL = 32  # packets that older kernels take of a transmit ring in one call
+ROUNDS = LARGEST // PER_CALL
+CHUNK, CHUNK_SHIFT = PAGE, PAGE.bit_length() - 1
+MOST_PARTS = 17  # chunks that 64 kB touch
+
+
+class Way(Kind):
+    """A way to have AF_XDP."""
+
+    words = f"one of {', '.join(_xdp_port.WAYS)}"
+
+    def parse(self, text, env):
+        if text.lower() not in _xdp_port.WAYS:
+            raise ValueError(f"expected {self.words}, not `{text}`")
+        return text.lower()
+
+
+class _Half(_End):
+    """What both halves know."""
+
+    table: u64  # records of this end's queues
+    queues: u32
+    shift: u32  # a frame is 1 << shift bytes
+    scattered: u32  # 1: a packet may be in several chunks
+    with_kernel: u64  # frames in the kernel's rings, by this end's books
+    system_calls: u64
+    watch: i64  # tells what happens to the interface
+    recv_at: u64
+    send_at: u64
+    looks: u32
+    gone: u32
+
+    def look(self):
+        """Is there news of the interface?"""
+        self.looks = 0
+        if self.gone == 0 and libc(self.recv_at, self.watch, 0, 0, DONTWAIT | PEEK) >= 0:
+            self.tell()
+
+    @python
+    def tell(self):
+        for line in self._port.news():
+            self.say(f"{self.name}: {self.device} {NEWS.get(line, line)}")
+        for end in self._port.ends:
+            end.gone = int(self._port.state == "gone")
+
+    def use_sockets(self, sockets, scattered):
+        """Python: the sockets of this end, as a table for packet code."""
+        self.sockets, self.queues, self.scattered = sockets, len(sockets), int(scattered)
+        self.shift = self._port.arena.frame_size.bit_length() - 1
+        table = Memory(RECORD * len(sockets))
+        table.map[:] = b"".join(s.record() for s in sockets)
+        self.table = table.address
+        self._port.keep("free the table of sockets", table.free)
+        self.recv_at, self.send_at = address_of("recv"), address_of("sendto")
+        ring = Ring.make(sockets[0].sizes.rx, TRANSMIT if self.is_transmitter else RECEIVE)
+        self._port.keep("free a ring", ring.close)
+        self.use_ring(ring)
+
+
+NEWS = {"gone": "is gone; the rest goes on"}
+
+
+class Receiver(_Half, FromDevice):
+    """The receiving half."""
+
+    knows = ("promisc", "sniffer")
+    force = Arg(Bool(), False, "another's XDP program makes way", positional=False)
+    mode = Arg(Way(), "any", "the one way that is taken: zero-copy, native, or generic", positional=False)
+    take = Arg(Many(Int(0, 65535)), (), "Ethernet types that come here, others go to the host; all", positional=False)
+    fill = Arg(Int(0, LARGEST), 0, "frames that the kernel has to fill; 0: as the arena allows", positional=False)
+    busy_poll = Arg(Int(0, 10000), 0, "µs that the kernel polls the device when asked; 0: interrupts", positional=False)
+    busy_budget = Arg(Int(1, 1024), 64, "most packets of one such poll", positional=False)
+
+    level: u32  # frames to keep with the kernel, each queue
+    turn: u32
+    starved: u64
+    finished: u64
+    cut_off: u64
+    part: u32  # the frame of a packet whose rest is to come, or NO_FRAME
+    part_start: u64
+    part_length: u32
+
+    # -- packet code
+
+    def init(self):
+        self.part = NO_FRAME
+        for queue in bounded(self.queues, MOST_QUEUES):
+            self.supply(self.table + u64(queue) * RECORD)
+
+    def receive(self) -> u32:
+        n = space(self.ring, self.slots)
+        asked = False
+        for _ in bounded(self.queues, MOST_QUEUES):
+            at = self.table + u64(self.turn) * RECORD
+            self.turn = after(self.turn, self.queues)
+            room = self.slots - 1 - n
+            n += self.gather_parts(at, room) if self.scattered != 0 else self.gather(at, room)
+            wanted = self.supply(at) or (self.busy_poll != 0 and n == 0)
+            if wanted and not asked:
+                asked = True
+                self.poll_queue(at)
+        self.turn = after(self.turn, self.queues)
+        if n != 0:
+            self.looks = 0
+        else:
+            self.looks += 1
+            if self.looks >= PATIENT_LOOKS:
+                self.look()
+        return n
+
+    def poll_queue(self, at: u64):
+        """Has the kernel look at the fill ring, or at the device."""
+        self.system_calls += 1
+        libc(self.recv_at, mem_u64(at + FD), 0, 0, DONTWAIT)
+
+    def gather(self, at: u64, room: u32) -> u32:
+        """Descriptors that arrived become slots, `room` of them at most; how many became."""
+        consumer = mem_u32(mem_u64(at + RX_CONSUMER))
+        n = min(load_acquire_u32(mem_u64(at + RX_PRODUCER)) - consumer, room)
+        if n == 0:
+            return 0
+        entries, mask = mem_u64(at + RX_ENTRIES), u32(mem_u64(at + RX_MASK))
+        tail = mem_u32(self.ring + TAIL)
+        within = (u64(1) << self.shift) - 1
+        for _ in bounded(n, LARGEST):
+            place = entries + u64(consumer & mask) * 16
+            address, length = mem_u64(place), mem_u32(place + 8)
+            consumer += 1
+            self.arrive(tail, u32(address >> self.shift), address & within, length)
+            tail = after(tail, self.slots)
+        store_release_u32(mem_u64(at + RX_CONSUMER), consumer)
+        set_mem_u32(self.ring + TAIL, tail)
+        self.with_kernel -= n
+        return n
+
+    def arrive(self, tail: u32, frame: u32, start: u64, length: u32):
+        if _checksum.finish_if_partial(frame_address(frame) + start, length):
+            self.finished += 1
+        put_slot(self.ring, tail, u64(frame) | u64(length) << 32, start)
+
+    def gather_parts(self, at: u64, room: u32) -> u32:
+        """As `gather`, for packets in several chunks: they are joined in the frame of the first."""
+        consumer = mem_u32(mem_u64(at + RX_CONSUMER))
+        n = min(load_acquire_u32(mem_u64(at + RX_PRODUCER)) - consumer, room)
+        entries, mask = mem_u64(at + RX_ENTRIES), u32(mem_u64(at + RX_MASK))
+        tail, made = mem_u32(self.ring + TAIL), u32(0)
+        for _ in bounded(n, LARGEST):
+            place = entries + u64(consumer & mask) * 16
+            consumer += 1
+            if self.join(mem_u64(place), mem_u32(place + 8), mem_u32(place + 12) & MORE):
+                self.arrive(tail, self.part, self.part_start, self.part_length)
+                self.part = NO_FRAME
+                tail = after(tail, self.slots)
+                made += 1
+        store_release_u32(mem_u64(at + RX_CONSUMER), consumer)
+        set_mem_u32(self.ring + TAIL, tail)
+        return made
+
+    def join(self, address: u64, length: u32, more: u32) -> flag:
+        """One chunk of a packet; is it the last one of a packet that is whole?"""
+        size = u64(1) << self.shift
+        frame, start = u32(address >> self.shift), address & (size - 1)
+        if self.part == NO_FRAME:
+            self.part = frame
+            self.part_start = start
+            self.part_length = length
+            self.with_kernel -= 1
+        else:
+            end = self.part_start + self.part_length
+            if end + length <= size:
+                mem_copy(frame_address(self.part) + end, frame_address(frame) + start, length)
+            self.part_length += length
+            self.give_frame(frame)
+            self.with_kernel -= 1
+        if more != 0:
+            return False
+        if self.part_start + self.part_length <= size:
+            return True
+        self.cut_off += 1
+        self.give_frame(self.part)
+        self.part = NO_FRAME
+        return False
+
+    def supply(self, at: u64) -> flag:
+        """Gives the kernel frames to fill, up to `level`; does it want to be told?"""
+        producer = mem_u32(mem_u64(at + FILL_PRODUCER))
+        have = producer - load_acquire_u32(mem_u64(at + FILL_CONSUMER))
+        if have < self.level:
+            entries, mask = mem_u64(at + FILL_ENTRIES), u32(mem_u64(at + FILL_MASK))
+            first = producer
+            for _ in bounded(self.level - have, LARGEST):
+                frame = self.take_frame()
+                if frame == NO_FRAME:
+                    self.starved += 1
+                    break
+                set_mem_u64(entries + u64(producer & mask) * 8, u64(frame) << self.shift)
+                producer += 1
+            store_release_u32(mem_u64(at + FILL_PRODUCER), producer)
+            self.with_kernel += producer - first
+        return load_acquire_u32(mem_u64(at + FILL_FLAGS)) & WAKE_UP != 0
+
+    # -- Python
+
+    def use_sockets(self, sockets, scattered):
+        super().use_sockets(sockets, scattered)
+        share = self._port.arena.frames // (8 * len(sockets))
+        self.level = min(self.fill or max(share, 64), sockets[0].sizes.fill, self._port.arena.frames)
+
+
+class Transmitter(_Half, ToDevice):
+    """The sending half."""
+
+    next: u32  # the first slot that the kernel has not
+    pieces: u64  # of multi-buffer packets: a byte for each frame, how many chunks of it are with the kernel
+    busy: u64
+
+    # -- packet code
+
+    def transmit(self):
+        at = self.table
+        self.hand_over(at)
+        if mem_u32(mem_u64(at + TX_PRODUCER)) != load_acquire_u32(mem_u64(at + TX_CONSUMER)):
+            self.kick(at)
+        self.bring_home(at)
+
+    def hand_over(self, at: u64):
+        """Slots up to head become descriptors, as far as there is room."""
+        head = mem_u32(self.ring + HEAD)
+        if self.next == head:
+            return
+        producer = mem_u32(mem_u64(at + TX_PRODUCER))
+        entries, mask = mem_u64(at + TX_ENTRIES), u32(mem_u64(at + TX_MASK))
+        room = mask + 1 - (producer - load_acquire_u32(mem_u64(at + TX_CONSUMER)))
+        place = self.next
+        for _ in bounded(self.slots, LARGEST * 2):
+            slot = slot_at(self.ring, place)
+            word, start = mem_u64(slot), mem_u64(slot + 8) & 0xFFFF
+            frame, length = u32(word), u32(word >> 32) & 0xFFFF
+            parts = chunks(start, length) if self.scattered != 0 else u32(1)
+            if place == head or room < parts:
+                break
+            address = (u64(frame) << self.shift) + start
+            if parts == 1:
+                put_descriptor(entries + u64(producer & mask) * 16, address, length, 0)
+            else:
+                put_parts(entries, producer, mask, address, length)
+            if self.scattered != 0:
+                set_mem_u8(self.pieces + frame, u8(parts))
+            producer += parts
+            room -= parts
+            self.with_kernel += 1
+            place = after(place, self.slots)
+        store_release_u32(mem_u64(at + TX_PRODUCER), producer)
+        self.next = place
+
+    def kick(self, at: u64):
+        """Has the kernel send until it has taken everything, or takes no more (a full device, or buffers)."""
+        consumer_at, producer = mem_u64(at + TX_CONSUMER), mem_u32(mem_u64(at + TX_PRODUCER))
+        before = load_acquire_u32(consumer_at)
+        for _ in range(ROUNDS):
+            if load_acquire_u32(mem_u64(at + TX_FLAGS)) & WAKE_UP == 0:
+                return
+            self.system_calls += 1
+            got = libc(self.send_at, mem_u64(at + FD), 0, 0, DONTWAIT, 0, 0)
+            taken = load_acquire_u32(consumer_at)
+            if got < 0 and got != AGAIN and got != BUSY and got != NO_BUFFERS:
+                self.look()
+                return
+            if taken == producer:
+                return
+            if taken == before:
+                self.busy += 1
+                return
+            before = taken
+
+    def bring_home(self, at: u64):
+        """Frames that were sent are free again."""
+        consumer = mem_u32(mem_u64(at + DONE_CONSUMER))
+        n = load_acquire_u32(mem_u64(at + DONE_PRODUCER)) - consumer
+        if n == 0:
+            return
+        entries, mask = mem_u64(at + DONE_ENTRIES), u32(mem_u64(at + DONE_MASK))
+        done: u32 = 0
+        for _ in bounded(n, LARGEST):
+            frame = u32(mem_u64(entries + u64(consumer & mask) * 8) >> self.shift)
+            consumer += 1
+            if self.scattered != 0:
+                left = mem_u8(self.pieces + frame) - 1
+                set_mem_u8(self.pieces + frame, left)
+                if left != 0:
+                    continue
+            self.give_frame(frame)
+            done += 1
+        store_release_u32(mem_u64(at + DONE_CONSUMER), consumer)
+        self.with_kernel -= done
+        self.complete(done)
+
+    def give_up(self):
+        """Lost is what the kernel has taken and does not give back; what it has not taken yet waits for the device."""
+        at = self.table
+        head, ring = mem_u32(self.ring + HEAD), mem_u32(mem_u64(at + TX_PRODUCER))
+        waiting = between(self.next, head, self.slots) + ring - load_acquire_u32(mem_u64(at + TX_CONSUMER))
+        self.progress = now()
+        if self.flying > waiting:
+            n = self.flying - waiting
+            self.lost += n
+            self.missing += n
+            self.reclaim(n)
+            self.flying = waiting
+            self.say_lost(n)
+
+    # -- Python
+
+    def use_sockets(self, sockets, scattered):
+        super().use_sockets(sockets, scattered)
+        counts = Memory(self._port.arena.frames if scattered else 1)
+        self.pieces = counts.address
+        self._port.keep("free the counts of pieces", counts.free)
+
+
+def chunks(start: u64, length: u32) -> u32:
+    """How many of the kernel's chunks the bytes touch."""
+    return u32(((start & (CHUNK - 1)) + length + CHUNK - 1) >> CHUNK_SHIFT)
+
+
+def put_descriptor(at: u64, address: u64, length: u32, options: u32):
+    set_mem_u64(at, address)
+    set_mem_u64(at + 8, u64(length) | u64(options) << 32)
+
+
+def put_parts(entries: u64, producer: u32, mask: u32, address: u64, length: u32):
+    """A packet as one descriptor for each chunk it touches; all but the last say that more follows."""
+    at: u64 = address
+    left: u32 = length
+    place: u32 = producer
+    for _ in bounded(MOST_PARTS, MOST_PARTS):
+        size = min(left, CHUNK - (u32(at) & (CHUNK - 1)))
+        left -= size
+        put_descriptor(entries + u64(place & mask) * 16, at, size, MORE if left != 0 else 0)
+        place += 1
+        at += size
+        if left == 0:
+            break
