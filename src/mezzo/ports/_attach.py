@@ -169,3 +169,15 @@ def open_xdp(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
         link = attach(program, ifindex, request.get("mode", "native"))
         undo.pop_all()
         return [link, *sockets], {"said": said, "program": _bpf.program_info(program).id}
+
+
+def bare_sockets(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
+    """`count` sockets without a program, to send with."""
+    socket.if_nametoindex(request["device"])
+    with ExitStack() as undo:
+        sockets = []
+        for _ in range(request.get("count", 1)):
+            sockets.append(socket.socket(AF_XDP, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0).detach())
+            undo.callback(os.close, sockets[-1])
+        undo.pop_all()
+    return sockets, {}
