@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,11 +154,6 @@ class Trouble(str):
         return made
 
 
-def vars_of(base: type, table: str) -> Iterable[tuple[str, Any]]:
-    """The rows of a class's table; of none where it is no element's."""
-    return getattr(base, table, {}).items()
-
-
 class Element(Wired):
     """The base of all elements; see the module's text."""
 
@@ -180,9 +175,8 @@ class Element(Wired):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        # Of every base: a mixin has states and arguments, too.
-        cls.state_specs = {k: v for base in reversed(cls.__bases__) for k, v in vars_of(base, "state_specs")}
-        cls.arguments = {k: v for base in reversed(cls.__bases__) for k, v in vars_of(base, "arguments")}
+        cls.state_specs = _inherited(cls, "state_specs")
+        cls.arguments = _inherited(cls, "arguments")
         scope = vars(sys.modules[cls.__module__])
         for name, note in inspect.get_annotations(cls).items():
             spec = eval(note, dict(scope)) if isinstance(note, str) else note
