@@ -98,9 +98,10 @@ def test_sum16_of_every_length(target: str) -> None:
         )
     )
     engine = start(target, program)
-    for length in range(0, 47):
-        packet = engine.arena.make_from(DATA)
-        data = DATA[1 : 1 + length] + b"\0" * (length & 1)
+    long = bytes(i * 37 & 0xFF for i in range(1601))
+    for length in (*range(0, 47), *range(48, 1600, 77), *range(190, 194)):
+        packet = engine.arena.make_from(long)
+        data = long[1 : 1 + length] + b"\0" * (length & 1)
         total = sum(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)) + 0xFFFF_FFFF
         while total > 0xFFFF:
             total = (total & 0xFFFF) + (total >> 16)

@@ -14,6 +14,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.vector.reduce.add.v16i64(<16 x i64>)
 declare i16 @llvm.bswap.i16(i16)
 declare i32 @llvm.bswap.i32(i32)
 declare i48 @llvm.bswap.i48(i48)
@@ -237,10 +238,25 @@ define internal fastcc i16 @sumfold(i64 %s, i32 %init) alwaysinline {
 }
 define internal fastcc i16 @sum16(ptr %p, i64 %len, i32 %init) {
 entry:
+  %big = and i64 %len, -64
+  %small = icmp eq i64 %big, 0
+  br i1 %small, label %words, label %lines
+lines:
+  %j = phi i64 [ 0, %entry ], [ %j1, %lines ]
+  %v = phi <16 x i64> [ zeroinitializer, %entry ], [ %v1, %lines ]
+  %lp = getelementptr inbounds i8, ptr %p, i64 %j
+  %l = load <16 x i32>, ptr %lp, align 1TAG_data
+  %lz = zext <16 x i32> %l to <16 x i64>
+  %v1 = add <16 x i64> %v, %lz
+  %j1 = add nuw nsw i64 %j, 64
+  %on = icmp ult i64 %j1, %big
+  br i1 %on, label %lines, label %lined
+lined:
+  %s0 = call i64 @llvm.vector.reduce.add.v16i64(<16 x i64> %v1)
   br label %words
 words:
-  %i = phi i64 [ 0, %entry ], [ %next, %word ]
-  %s = phi i64 [ 0, %entry ], [ %s1, %word ]
+  %i = phi i64 [ 0, %entry ], [ %big, %lined ], [ %next, %word ]
+  %s = phi i64 [ 0, %entry ], [ %s0, %lined ], [ %s1, %word ]
   %next = add nuw nsw i64 %i, 4
   %more = icmp ule i64 %next, %len
   br i1 %more, label %word, label %tail
