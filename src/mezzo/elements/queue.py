@@ -44,10 +44,10 @@ class SimpleQueue(Element):
             self.push(1, p, "full")
             return
         self.ring.push(p)
-        if n == 0:
-            self.wake_down()
         if n >= self.highwater_length:
             self.highwater_length = n + 1
+        if n == 0:
+            self.wake_down()
 
     def pull(self, port):
         p = self.ring.pop()
@@ -141,10 +141,10 @@ class FrontDropQueue(SimpleQueue):
             self.push(1, old, "full")
             return
         self.ring.push(p)
-        if n == 0:
-            self.wake_down()
         if n >= self.highwater_length:
             self.highwater_length = n + 1
+        if n == 0:
+            self.wake_down()
 
 
 class MixedQueue(SimpleQueue):
@@ -176,7 +176,7 @@ class MixedQueue(SimpleQueue):
             self.ring.push(p)
         else:
             self.ring.push_front(p)
-        if n == 0:
-            self.wake_down()
         if n >= self.highwater_length:
             self.highwater_length = n + 1
+        if n == 0:
+            self.wake_down()

@@ -175,16 +175,17 @@ class Frame:
         self.t.do(f"call fastcc void @{how}(ptr %a, i32 {frame}, ptr {at})")
 
     def fault_block(self, leave: str, counted: bool) -> None:
-        """The cold end: kill what is held, count, leave."""
+        """The cold end: count, kill what is held, leave; by a jump to `release` where nothing is returned."""
         if not self.faults:
             return
         self.t.at("fault")
+        if counted:
+            self.count(-2)
         for name in self.owned:
             self.site.needs.add("release")
             frame = self.t.op(f"load i32, ptr {self.slots[name]}")
             self.t.do(f"call fastcc void @release(ptr %a, i32 {frame})")
         if counted:
-            self.count(-2)
             unlock(self)
         self.t.do(leave)
 
