@@ -40,13 +40,14 @@ class MappedCapture:
     index: CaptureIndex
 
 
-def map_capture(path: str, use_mmap: bool | None = None) -> MappedCapture:
-    """Opens and describes a capture; None for `use_mmap` decides by size.  MezzoError when it cannot be read."""
+def map_capture(path: str, use_mmap: bool | None = None, rows: bool = False) -> MappedCapture:
+    """Opens and describes a capture; None for `use_mmap` decides by size; `rows` asks for the table of packets in any
+    case.  MezzoError when it cannot be read."""
     file, name = _open(path), "standard input" if path == "-" else path
     try:
         whole = _whole(file)
         try:
-            index = index_capture(f"/proc/self/fd/{whole.fileno()}")
+            index = index_capture(f"/proc/self/fd/{whole.fileno()}", rows)
         except MezzoError as trouble:
             raise _renamed(trouble, f"/proc/self/fd/{whole.fileno()}", name) from None
         return MappedCapture(name, _bytes(whole, use_mmap), replace(index, path=name))

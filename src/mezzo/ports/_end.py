@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mezzo.elements import Arg, Bandwidth, ConfigError, Int, Text, Word, read, u32, u64
 from mezzo.elements.args import read_arguments
+from mezzo.elements.element import Trouble
 from mezzo.ports._fault import Fault, _Faulty
 from mezzo.ports.port import Port
 from mezzo.ports.ring import LARGEST, LEAST
@@ -85,8 +86,8 @@ class _End(_Faulty):
                 self.become(words, env)
             except ValueError as trouble:
                 return [str(trouble)]
-        troubles = super().setup(words, env)
-        return [self.better(text) for text in troubles]
+        strange = [trouble for place, word in enumerate(words) if (trouble := self.unknown(word, place))]
+        return strange or super().setup(words, env)
 
     def become(self, words, env):
         told = read_arguments(list(self.arguments.values()), words, env, lambda text, word: None)
@@ -114,16 +115,17 @@ class _End(_Faulty):
             self._refusals.append(f"{name}: {refusal}")
         return DEFAULTS[-1]
 
-    def better(self, trouble):
-        """A trouble about an option of another method says whose it is."""
-        found = re.match(r"unknown keyword (\w+);", trouble)
-        if not found:
-            return trouble
-        classes = {m: getattr(driver(m), self.half, None) for m in methods()}
-        knowing = [m for m, c in classes.items() if c and any(a.keyword == found[1] for a in c.arguments.values())]
-        if not knowing:
-            return trouble
-        return f"{found[1]} is an option of METHOD {listed(knowing)}; METHOD {self.method.upper()} does not know it"
+    def unknown(self, word, place):
+        """What is wrong with a word that has the form of a keyword and is none of this method's."""
+        keyword, _, value = word.partition(" ")
+        if not value or not re.fullmatch("[A-Z][A-Z_]+", keyword) or keyword in keywords(type(self)):
+            return ""
+        halves = {m: getattr(driver(m), self.half, None) for m in methods()}
+        knowing = [m for m, half in halves.items() if half is not None and keyword in keywords(half)]
+        said = f"METHOD {self.method.upper()} does not know it"
+        if knowing:
+            return Trouble.about(f"{keyword} is an option of METHOD {listed(knowing)}; {said}", place)
+        return Trouble.about(f"unknown keyword {keyword}; it takes {', '.join(keywords(type(self)))}", place)
 
     def configure(self):
         self.device, self.queue = self.devname, self.queue_
@@ -195,6 +197,10 @@ class _End(_Faulty):
     @read("packets", "packets so far")
     def read_packets(self):
         return self.count
+
+
+def keywords(cls):
+    return [a.keyword for a in cls.arguments.values()]
 
 
 def listed(names):

@@ -66,11 +66,10 @@ class _Traced(_Rated):
     @python
     def trace_failed(self, written):
         reason = os.strerror(-written) if written < 0 else "it is full"
-        self.fail(f"{self.name}: cannot write `{self.trace}`: {reason}; going on without it")
+        self.fail(f"{self.name}: cannot write its capture: {reason}; going on without it")
 
-    def open_trace(self, encap):
-        """Python: the file, where one is asked for; both ends of a port may write to one."""
-        if self.traced:
-            self._trace_map = mmap.mmap(-1, ROOM)
-            self.trace_at, self.trace_write = address_of_map(self._trace_map), address_of("write")
-            self.trace_fd = self._port.trace_file(self.trace, pcap_header(linktype_number(encap), LONGEST, True))
+    def open_trace(self, path, encap):
+        """Python: both ends of a port may write to one file."""
+        self._trace_map = mmap.mmap(-1, ROOM)
+        self.trace_at, self.trace_write = address_of_map(self._trace_map), address_of("write")
+        self.trace_fd = self._port.trace_file(path, pcap_header(linktype_number(encap), LONGEST, True))

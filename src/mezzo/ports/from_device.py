@@ -68,6 +68,7 @@ class FromDevice(_End):
     lossless = False  # where no queue has room, packets wait in the ring
     ethernet = True
     tags = False  # may slots carry a VLAN tag beside the data
+    timed = False  # the driver says in `again_ns` when more comes; NEVER when it does not know
     partials = False  # may slots carry an unfinished checksum
 
     promisc = Arg(Bool(), False, "reads packets to other addresses too")
@@ -85,12 +86,13 @@ class FromDevice(_End):
     stage: u64
     own: u64
     frame_size: u32
+    again_ns: u64
     empties: u64
     runts: u64
     misfits: u64
     reads = {"count": "packets so far", "byte_count": "bytes so far"}
     example = "FromDevice(examples/captures/eth0-in.pcap, METHOD PCAP) -> c :: Counter -> Discard;"
-    example_reads = {"c.count": "253"}
+    example_reads = {"c.count": "251"}
     see = ("ToDevice", "PollDevice", "FromDump", "KernelTap")
 
     def configure(self):
@@ -169,7 +171,7 @@ class FromDevice(_End):
             self.byte_count += bytes
             if self.traced:
                 self.trace_flush()
-        if self.faulty or self.limited:
+        if self.faulty or self.limited or self.timed:
             self.come_back(there - taken)
         if self.polls:
             return True
@@ -214,8 +216,8 @@ class FromDevice(_End):
         p.set_transport(i64(net) + (i64(first & 15) * 4 if (first >> 4) == 4 else 40))
 
     def come_back(self, left: u32):
-        """Hooks that hold packets know when they go on."""
-        due: u64 = NEVER
+        """Hooks that hold packets know when they go on, and some drivers do."""
+        due: u64 = self.again_ns if self.timed else u64(NEVER)
         if self.limited and left != 0 and self.tokens < 0:
             due = self.paid_at()
         if self.faulty:
@@ -257,7 +259,8 @@ class FromDevice(_End):
         if self.faulty:
             self._stage = Ring.make(STAGE, RECEIVE)
             self.stage = self._stage.address
-        self.open_trace(self.encap_word())
+        if self.traced:
+            self.open_trace(self.trace, self.encap_word())
 
     def encap_word(self):
         return self.encap or ("ETHER" if self.ethernet else "IP")
@@ -293,5 +296,5 @@ class PollDevice(FromDevice):
     polls = True
     burst = Arg(Int(1, MOST), 8, "most packets a scheduling", positional=False)
     example = "PollDevice(examples/captures/eth0-in.pcap, METHOD PCAP, STOP true) -> c :: Counter -> Discard;"
-    example_reads = {"c.count": "253"}
+    example_reads = {"c.count": "251"}
     see = ("FromDevice", "ToDevice")

@@ -260,7 +260,11 @@ class ToDevice(_Limited):
         if self.faulty:
             self._stage = Ring.make(STAGE, TRANSMIT)
             self.stage = self._stage.address
-        self.open_trace("ETHER")
+        if self.traced:
+            self.open_trace(self.trace, self.encap_word())
+
+    def encap_word(self):
+        return "ETHER"
 
     # -- handlers
 
