@@ -306,3 +306,14 @@ def test_against_the_reader_in_python(reading: Any, tmp_path: Path) -> None:
             want = [(r.time_ns, r.data, r.wire_length) for r in capture.records()]
         take = lambda p: (p.timestamp, bytes(p), len(p) + int.from_bytes(p.anno[28:32], "little"))  # noqa: E731
         assert reading(data, take=take) == want
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("extra", [0, 5, -3])
+def test_short_records_are_as_others(reading: Any, order: str, extra: int) -> None:
+    """Around the length up to which a burst copies a constant number of bytes, and up to the last byte of the file."""
+    records = [(BASE + n * 1000, bytes([n]) * n) for n in (*range(3, 10), *range(70, 90), 78, 60)]
+    data = pcap(*records, order=order, nano=False, extra=extra)
+    take = lambda p: (p.timestamp, bytes(p), int.from_bytes(p.anno[28:32], "little"))  # noqa: E731
+    want = [(time, frame[: len(frame) + min(extra, 0)], max(extra, 0)) for time, frame in records]
+    assert reading(data, take=take) == reading(data, take=take, pull=True) == want

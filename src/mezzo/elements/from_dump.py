@@ -8,7 +8,7 @@ from array import array
 
 from mezzo.base import MezzoError
 from mezzo.elements import Arg, Bool, ConfigError, Duration, Fixed, Int, Packet, i64, read, u32, write
-from mezzo.elements._reader import NEVER, NONE, _Reader
+from mezzo.elements._reader import HEADER, NEVER, NONE, SHORT, _Reader
 from mezzo.elements.units import parse_duration
 from mezzo.packet.capture import MAX_CAPTURED
 from mezzo.packet.capture_map import map_capture
@@ -48,6 +48,10 @@ class FromDump(_Reader):
         self.unit_ns = 1 if index.nanosecond else 1000
         self.linktype = index.linktype
         self.file.bind(self.capture.data)
+        self.size = len(self.capture.data)
+        self.short_end = max(self.size - HEADER - SHORT + 1, 0)
+        self.link = self.linktype if self.classic else 0
+        self.is_plain = self.classic and not self.timing and not self.sampled and not self.force_ip
         if not self.classic:
             self.rows.bind(self.table())
         self.at = self.first()

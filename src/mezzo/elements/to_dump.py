@@ -27,6 +27,7 @@ from mezzo.elements import (
     u16,
     u32,
     u64,
+    u128,
     walltime,
     write,
 )
@@ -35,7 +36,7 @@ from mezzo.packet.capture import MAX_CAPTURED
 from mezzo.packet.capture_write import pcap_header, pcapng_header
 from mezzo.packet.linktypes import ETHERNET, linktype_number
 
-SIZE = 1 << 20
+SIZE = 1 << 19
 FLUSH_NS = 100_000_000
 MOST_SECONDS = 0xFFFF_FFFF  # pcap's end of time, in 2106
 EXTRA_LENGTH = 28  # annotation
@@ -113,8 +114,7 @@ class ToDump(_Recorder):
         seconds = min(time // 1_000_000_000, u64(MOST_SECONDS))
         rest = time % 1_000_000_000
         fraction = rest if self.nano else rest // 1000
-        self.out.put(seconds | fraction << 32)
-        self.out.put(u64(captured) | u64(wire) << 32)
+        self.out.put(u128(seconds | fraction << 32) | u128(u64(captured) | u64(wire) << 32) << 64)
         self.out.put_packet(p, 0, captured)
 
     def put_block(self, p: Packet, captured: u32, wire: u32, time: u64):
