@@ -257,27 +257,42 @@ lined:
 words:
   %i = phi i64 [ 0, %entry ], [ %big, %lined ], [ %next, %word ]
   %s = phi i64 [ 0, %entry ], [ %s0, %lined ], [ %s1, %word ]
-  %next = add nuw nsw i64 %i, 4
+  %next = add nuw nsw i64 %i, 8
   %more = icmp ule i64 %next, %len
-  br i1 %more, label %word, label %tail
+  br i1 %more, label %word, label %rest
 word:
   %q = getelementptr inbounds i8, ptr %p, i64 %i
-  %w = load i32, ptr %q, align 1TAG_data
-  %wz = zext i32 %w to i64
-  %s1 = add i64 %s, %wz
+  %w = load i64, ptr %q, align 1TAG_data
+  %low = and i64 %w, 4294967295
+  %high = lshr i64 %w, 32
+  %both = add i64 %low, %high
+  %s1 = add i64 %s, %both
   br label %words
+rest:
+  %four = and i64 %len, 4
+  %hasfour = icmp ne i64 %four, 0
+  br i1 %hasfour, label %whole, label %tail
+whole:
+  %fp = getelementptr inbounds i8, ptr %p, i64 %i
+  %f = load i32, ptr %fp, align 1TAG_data
+  %fz = zext i32 %f to i64
+  %sf = add i64 %s, %fz
+  %i4 = add nuw nsw i64 %i, 4
+  br label %tail
 tail:
+  %it = phi i64 [ %i, %rest ], [ %i4, %whole ]
+  %st = phi i64 [ %s, %rest ], [ %sf, %whole ]
   %two = and i64 %len, 2
   %hastwo = icmp ne i64 %two, 0
   br i1 %hastwo, label %half, label %last
 half:
-  %hp = getelementptr inbounds i8, ptr %p, i64 %i
+  %hp = getelementptr inbounds i8, ptr %p, i64 %it
   %h = load i16, ptr %hp, align 1TAG_data
   %hz = zext i16 %h to i64
-  %s2 = add i64 %s, %hz
+  %s2 = add i64 %st, %hz
   br label %last
 last:
-  %s3 = phi i64 [ %s, %tail ], [ %s2, %half ]
+  %s3 = phi i64 [ %st, %tail ], [ %s2, %half ]
   %one = and i64 %len, 1
   %hasone = icmp ne i64 %one, 0
   br i1 %hasone, label %byte, label %done
