@@ -78,6 +78,17 @@ class _End(_Faulty):
             keywords.setdefault("method", self._given.method)
         super().__init__(*args, **keywords)
 
+    @classmethod
+    def arguments_by_method(cls):
+        """The arguments that a driver adds, by method."""
+        halves = {m: getattr(driver(m), cls.half, None) for m in methods()}
+        own = keywords(cls)
+        return {
+            m.upper(): [a for a in half.arguments.values() if a.keyword not in own]
+            for m, half in halves.items()
+            if half is not None
+        }
+
     # -- becoming a driver's
 
     def setup(self, words, env):

@@ -202,5 +202,8 @@ GLOBAL = {
         lambda r: "".join(f"{n}\t{e}\t{why}\n" for (e, why), n in sorted(r.drops().items())),
         "every drop: count, element, reason",
     ),
+    "conservation": _read(
+        "conservation", lambda r: r.conservation().table(), "where every frame of the arena is, and do accounts agree"
+    ),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }

@@ -15,7 +15,7 @@ WIDTH = 100
 def own_classes() -> list[type[Element]]:
     """The classes of mezzo's own library, by name; those that a program registers are left out."""
     classes = [cls for name in library.names() if (cls := library.maybe_find(name)) is not None]
-    return [c for c in classes if c.__module__.startswith("mezzo.elements.")]
+    return [c for c in classes if c.__module__.startswith(("mezzo.elements.", "mezzo.ports."))]
 
 
 def first_line(cls: type[Element]) -> str:
@@ -37,11 +37,18 @@ def facts(cls: type[Element]) -> dict[str, Any]:
         "processing": cls.processing,
         "flow": cls.flow or "x/x",
         "arguments": [argument_facts(a) for a in cls.arguments.values()],
+        "methods": {m: [argument_facts(a) for a in more] for m, more in methods(cls).items()},
         "handlers": [handler_facts(cls, name) for name in sorted(cls.handler_table)],
         "example": cls.example,
         "example_reads": dict(cls.example_reads),
         "see": list(cls.see),
     }
+
+
+def methods(cls: type[Element]) -> dict[str, list[Arg]]:
+    """The arguments that only a METHOD of a device has, by method."""
+    more: dict[str, list[Arg]] = getattr(cls, "arguments_by_method", dict)()
+    return {m: args for m, args in more.items() if args}
 
 
 def argument_facts(arg: Arg) -> dict[str, Any]:
@@ -149,6 +156,8 @@ def as_text(cls: type[Element]) -> str:
     if cls.arguments:
         rows = [(str(a.keyword), argument_line(a)) for a in cls.arguments.values()]
         blocks.append("ARGUMENTS\n" + _rows(rows))
+    for method, args in methods(cls).items():
+        blocks.append(f"WITH METHOD {method}\n" + _rows([(str(a.keyword), argument_line(a)) for a in args]))
     blocks.append("PORTS\n" + "\n".join(f"  {line}" for line in port_words(cls)))
     handlers = [handler_facts(cls, n) for n in sorted(cls.handler_table)]
     if handlers:
@@ -186,6 +195,11 @@ def as_markdown(cls: type[Element]) -> str:
     if cls.arguments:
         rows = [f"| `{a.keyword}` | {_cell(argument_line(a))} |" for a in cls.arguments.values()]
         blocks.append("## Arguments\n\n| name | what |\n| --- | --- |\n" + "\n".join(rows))
+    if methods(cls):
+        rows = [
+            f"| {m} | `{a.keyword}` | {_cell(argument_line(a))} |" for m, more in methods(cls).items() for a in more
+        ]
+        blocks.append("## Arguments of one METHOD\n\n| METHOD | name | what |\n| --- | --- | --- |\n" + "\n".join(rows))
     blocks.append("## Ports\n\n" + "\n".join(f"- {line}" for line in port_words(cls)))
     handlers = [handler_facts(cls, n) for n in sorted(cls.handler_table)]
     if handlers:

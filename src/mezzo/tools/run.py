@@ -27,6 +27,7 @@ from mezzo.tools._terminal import Progress, print_errors
 
 if TYPE_CHECKING:
     from mezzo.runtime import Router
+    from mezzo.runtime.conservation import Ledger
     from mezzo.tools._result import Result
     from mezzo.tools._trace import Path as PacketPath
 
@@ -55,6 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--trace", type=natural, default=0, metavar="N", help="the way of the first N packets")
     what.add_argument("--stats", action="store_true", help="packets in, out and dropped of every element")
+    what.add_argument("--conservation", action="store_true", help="where every frame is, and whether accounts agree")
     what.add_argument(
         "--report", metavar="FILE.html", help="write a page with the picture of the graph and its counters"
     )
@@ -92,7 +94,8 @@ def main(args: argparse.Namespace) -> int:
         print_errors(router.plan.warnings)
         result = drive(router, args, compile_s, tracer)
         reads = {path: read_handler(router, path) for path in args.handlers}
-    tell(result, reads, traces, args)
+        ledger = router.conservation() if args.conservation else None
+    tell(result, reads, traces, args, ledger)
     if args.report:
         from mezzo.tools._result import report
 
@@ -214,11 +217,19 @@ def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool])
     return ask
 
 
-def tell(result: Result, reads: dict[str, str], traces: list[PacketPath], args: argparse.Namespace) -> None:
+def tell(
+    result: Result,
+    reads: dict[str, str],
+    traces: list[PacketPath],
+    args: argparse.Namespace,
+    ledger: Ledger | None = None,
+) -> None:
     from mezzo.tools import _result, _trace
 
     if args.json:
         found = _result.as_json(result) | {"handlers": reads}
+        if ledger is not None:
+            found["conservation"] = ledger.as_dict()
         if args.trace:
             found["trace"] = [_trace.as_json(path) for path in traces]
         print(json.dumps(found, indent=2))
@@ -227,6 +238,8 @@ def tell(result: Result, reads: dict[str, str], traces: list[PacketPath], args: 
         print(f"{path}:\n{text}" if len(reads) > 1 else text, end="" if text.endswith("\n") else "\n")
     if args.stats:
         print(_result.stats_table(result))
+    if ledger is not None:
+        print(ledger.table(), end="")
     if not args.quiet:
         print(_result.headline(result), file=sys.stderr)
         if result.drops and not args.stats:
