@@ -6,6 +6,7 @@ other, over as many runs of `receive` as it takes.
 """
 
 from mezzo.elements import (
+    Element,
     flag,
     mem_copy,
     mem_u8,
@@ -33,7 +34,6 @@ from mezzo.ports._segment import (
     segment,
     segments_of,
 )
-from mezzo.ports.from_device import FromDevice
 
 FRAME_START, STAGGER = 128, 64  # where the data of a received packet begins (mezzo.packet.arena.first_byte)
 FIRST = FRAME_START + 3 * STAGGER  # the latest such place
@@ -42,8 +42,11 @@ LARGEST = 1 << 17  # a super-packet; the kernel makes none over 64 kB unless tol
 TAG_SIZE = 4
 
 
-class Cutting(FromDevice):
-    """A receiver that can have a super-packet in hand."""
+class _Cutting(Element):
+    """The packet in hand, for a receiver to inherit."""
+
+    runtime = True
+    ethernet = True
 
     whole: u64  # memory for a super-packet: MARGIN bytes, then room for LARGEST
     whole_at: u64  # where the one in hand begins
@@ -60,7 +63,6 @@ class Cutting(FromDevice):
     too_long: u64
     uncut: u64
     reads = {
-        **FromDevice.reads,
         "super_packets": "super-packets that were cut into frames",
         "too_long": "packets that no frame can hold",
         "uncut": "super-packets of a kind that is not known (a tunnel's, or damaged)",

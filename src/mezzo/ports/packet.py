@@ -47,7 +47,7 @@ from mezzo.ports._cut import (
     MARGIN,
     STAGGER,
     TAG_SIZE,
-    Cutting,
+    _Cutting,
     finish_as_told,
     put_tag,
     shift_start,
@@ -57,6 +57,7 @@ from mezzo.ports._memory import Memory
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, slot_at
 from mezzo.ports._tcx import keep_from_host
+from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
@@ -202,7 +203,7 @@ def write_messages(memory, prefixed):
         struct.pack_into("=QQ", memory.map, pair - memory.address, header, HEADER_SIZE)
 
 
-class Receiver(Cutting):
+class Receiver(FromDevice, _Cutting):
     """From the kernel's ring into frames of the arena."""
 
     knows = ("promisc", "sniffer", "outbound", "protocol")
@@ -219,7 +220,6 @@ class Receiver(Cutting):
     missed: u64
     downs: u64
     reads = {
-        **Cutting.reads,
         "missed": "long packets that came while no room was left beside the ring",
         "downs": "how often the interface went down",
     }
@@ -333,7 +333,6 @@ class Transmitter(ToDevice):
     downs: u64
     errors: u64
     reads = {
-        **ToDevice.reads,
         "waits": "how often the socket's buffer was full",
         "full": "packets that the queueing discipline dropped",
         "downs": "packets dropped because the interface is down",
