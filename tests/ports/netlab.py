@@ -17,7 +17,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -207,6 +208,14 @@ def mezzo_in(ns: str, *words: str, **more: Any) -> Iterator[subprocess.Popen[str
         yield process
 
 
+def wait_until(condition: Callable[[], object], seconds: float = 5) -> None:
+    """Until something that happens elsewhere has happened; looks often, so a test is no slower than that."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
+
+
 def raw_socket(end: End, *, receive: bool = True) -> socket.socket:
     """A packet socket at one end, which sends and (unless told not to) receives whole frames; close it."""
     with inside(end.ns):
@@ -232,4 +241,3 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-

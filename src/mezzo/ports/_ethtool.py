@@ -103,8 +103,7 @@ def switch(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
     values |= dict.fromkeys(named(request.get("on", ()), before), True)
     able = {k: v for k, v in values.items() if before[k].changeable}
     changes = [_undo.Change("feature", device, k, int(before[k].wanted), int(v)) for k, v in able.items()]
-    told = _undo.ledger().hold(changes)
-    with _netns.inside(space.path):
+    with _undo.ledger().holding(changes) as told, _netns.inside(space.path):
         set_features(link.name, able)
         after = features(link.name)
     changed = {k: v for k, v in able.items() if before[k].wanted != v}
@@ -172,8 +171,8 @@ def set_channels(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]
     names = ("combined",) if now["max_combined"] else ("rx", "tx")
     where = _netdev.device(link)
     changes = [_undo.Change("channels", where, n, now[n], request["combined"]) for n in names]
-    told = _undo.ledger().hold(changes)
-    write_channels(link.name, {c.key: c.new for c in changes})
+    with _undo.ledger().holding(changes) as told:
+        write_channels(link.name, {c.key: c.new for c in changes})
     return [], channels(link.name) | {"undo": told}
 
 

@@ -78,8 +78,8 @@ def link(request: Mapping[str, Any]) -> Answer:
     where = _netdev.device(found)
     changes = [_undo.Change("mtu", where, "", found.mtu, mtu)] if mtu else []
     changes += [_undo.Change("up", where, "", found.is_up, up)] if up is not None else []
-    told = _undo.ledger().hold(changes)
-    _netdev.change(found.index, mtu=mtu, up=up, mac=request.get("mac", ""))
+    with _undo.ledger().holding(changes) as told:
+        _netdev.change(found.index, mtu=mtu, up=up, mac=request.get("mac", ""))
     for address in request.get("addresses", ()):
         _netdev.add_address(found.index, address)
     return [], _netdev.link(found.index).facts() | {"undo": told}

@@ -11,7 +11,8 @@ gone needs nothing; one that was moved to another namespace or renamed is found 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -130,6 +131,16 @@ class Ledger:
             self._held[change.place] = (first, before[1] + 1 if before else 1)
             told.append(change.as_json())
         return told
+
+    @contextmanager
+    def holding(self, changes: Iterable[Change]) -> Iterator[list[Told]]:
+        """Around making changes: what could not be made is let go again."""
+        told = self.hold(changes)
+        try:
+            yield told
+        except BaseException:
+            self.release(told)
+            raise
 
     def release(self, told: Iterable[Mapping[str, Any]]) -> list[str]:
         """Undoes what nobody else needs; what could not be undone, as text.  What is not held is left alone."""

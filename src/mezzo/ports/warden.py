@@ -119,6 +119,6 @@ def watch(descriptor: int) -> list[str]:
 if __name__ == "__main__":
     with suppress(OSError):
         # The router's namespace may be deleted while it runs; nobody should keep it but those who use it.
-        _netns.move_to(1)
+        _netns.leave()
     for trouble in watch(int(sys.argv[1])):
         print(f"mezzo: {trouble}", file=sys.stderr)
