@@ -111,7 +111,7 @@ class _Faulty(_Traced):
         self.late_room = ROOM if f.delay else 1
         self.drop, self.corrupt, self.duplicate = threshold(f.drop), threshold(f.corrupt), threshold(f.duplicate)
         self.reorder, self.some, self.lose = threshold(f.reorder), threshold(f.some), threshold(f.lose)
-        self.delay, self.fault_now = f.delay, f.seed
+        self.delay, self.fault_now = f.delay, 2 * f.seed + self.is_transmitter
 
     def draw(self) -> u32:
         """Splitmix64 (Steele, Lea, Flood 2014), its upper half."""
