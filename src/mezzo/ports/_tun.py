@@ -1,0 +1,119 @@
+"""One queue of /dev/net/tun: frames are read and written one by one, each behind a virtio-net header.
+
+With TUNSETOFFLOAD the kernel leaves checksums unfinished and packets uncut, as it does for a device that can do both
+itself; so its own stack runs at full speed, and what it left is done here (`_cut`).  A read has two parts: a frame of
+the arena, for nearly all packets, and memory behind it for the rest of a super-packet.
+
+A tap carries Ethernet frames, a tun device IP packets.
+"""
+
+import errno
+import fcntl
+import struct
+
+from mezzo.elements import (
+    frame_address,
+    i64,
+    libc,
+    mem_copy,
+    mem_u8,
+    set_mem_u64,
+    u32,
+    u64,
+)
+from mezzo.ports import privileged
+from mezzo.ports._cut import FRAME_START, LARGEST, MARGIN, STAGGER, _Cutting, finish_as_told
+from mezzo.ports._libc import address_of
+from mezzo.ports._memory import Memory
+from mezzo.ports._segment import HEADER_SIZE, KIND, WHOLE
+
+TUNSETOFFLOAD = 0x4004_54D0
+CHECKSUM, TSO4, TSO6, TSO_ECN, USO4, USO6 = 0x1, 0x2, 0x4, 0x8, 0x20, 0x40
+OFFLOADS = (CHECKSUM | TSO4 | TSO6 | TSO_ECN | USO4 | USO6, CHECKSUM | TSO4 | TSO6 | TSO_ECN, CHECKSUM, 0)
+NOTHING, AGAIN = 0, 0xFFFF_FFFF  # what `fill` gives beside lengths
+WOULD_BLOCK, NO_BUFFERS, IO, BAD_STATE = errno.EAGAIN, errno.ENOBUFS, errno.EIO, errno.EBADFD
+VECTOR = 16  # struct iovec
+VECTORS = LARGEST + MARGIN  # where they stand in the memory of a queue: two to read, then two to write
+
+
+def open_queues(device, kind, queues, persistent=False):
+    """Makes the device, or attaches to one that is there; descriptors, facts, and what is left to us to do."""
+    request = {"do": "tap", "device": device, "kind": kind, "vnet_header": True, "queues": queues}
+    descriptors, facts = privileged.ask(request | {"persistent": persistent})
+    return descriptors, facts, min(offer(descriptor) for descriptor in descriptors)
+
+
+def offer(descriptor):
+    """Tells the kernel all that it may leave to us; older ones do not know all of it."""
+    for flags in OFFLOADS:
+        try:
+            fcntl.ioctl(descriptor, TUNSETOFFLOAD, flags)
+            return flags
+        except OSError as trouble:
+            if trouble.errno != errno.EINVAL:
+                raise
+    return 0
+
+
+def offload_facts(flags):
+    """What is done here, for people."""
+    return {
+        "checksums": "unfinished ones are finished" if flags & CHECKSUM else "the kernel finishes them",
+        "super-packets": "are cut into frames" if flags & TSO4 else "the kernel cuts them",
+    }
+
+
+class _Tun(_Cutting):
+    """Reading and writing one queue, for an element to inherit."""
+
+    tun_fd: i64
+    tun_vectors: u64
+    read_at: u64
+    write_at: u64
+    downs: u64
+    errors: u64
+    reads = {"downs": "packets dropped because the interface is down", "errors": "packets that the kernel refused"}
+
+    def use_queue(self, descriptor, arena):
+        """Python: from now on packet code works on this descriptor.  Gives memory to free at the end."""
+        memory = Memory(VECTORS + 4 * VECTOR + HEADER_SIZE)
+        base = memory.address + VECTORS
+        struct.pack_into("=QQ", memory.map, VECTORS + 2 * VECTOR, base + 4 * VECTOR, HEADER_SIZE)
+        struct.pack_into("=Q", memory.map, VECTORS + VECTOR + 8, LARGEST - 2 * MARGIN - FRAME_START)
+        self.tun_fd, self.tun_vectors, self.whole, self.frame_room = descriptor, base, memory.address, arena.frame_size
+        self.read_at, self.write_at = address_of("readv"), address_of("writev")
+        return memory
+
+    def fill(self, f: u32) -> u32:
+        """The next packet into frame `f`, at `start_in(f)`: its length, NOTHING, or AGAIN."""
+        start = start_in(f)
+        to = frame_address(f) + start
+        if self.cutting():
+            return self.next_piece(to)
+        room = self.frame_room - start
+        beyond = self.whole + MARGIN + room
+        set_mem_u64(self.tun_vectors, to - HEADER_SIZE)
+        set_mem_u64(self.tun_vectors + 8, room + HEADER_SIZE)
+        set_mem_u64(self.tun_vectors + VECTOR, beyond)
+        got = libc(self.read_at, self.tun_fd, self.tun_vectors, 2)
+        if got <= HEADER_SIZE:
+            return NOTHING
+        length = u32(got) - HEADER_SIZE
+        if length > room or mem_u8(to - HEADER_SIZE + KIND) != WHOLE:
+            mem_copy(self.whole, to - HEADER_SIZE, HEADER_SIZE)
+            mem_copy(self.whole + MARGIN, to, min(length, room))
+            self.begin(self.whole, self.whole + MARGIN, length)
+            return AGAIN
+        finish_as_told(to - HEADER_SIZE, to, length)
+        return length
+
+    def emit(self, at: u64, length: u32) -> i64:
+        """Writes the packet at `at`: how many bytes, or what is wrong."""
+        vectors = self.tun_vectors + 2 * VECTOR
+        set_mem_u64(vectors + VECTOR, at)
+        set_mem_u64(vectors + VECTOR + 8, length)
+        return libc(self.write_at, self.tun_fd, vectors, 2)
+
+
+def start_in(f: u32) -> u32:
+    return FRAME_START + (f & 3) * STAGGER
