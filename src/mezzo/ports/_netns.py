@@ -37,16 +37,30 @@ class Space:
 
 @contextmanager
 def inside(where: str | int) -> Iterator[None]:
-    """This thread is in the namespace `where` (a name, a path, or a process) until the block ends."""
+    """This thread is in the namespace `where` (a name, a path, or a process) until the block ends.
+
+    Where it is there already nothing is done: even that would take CAP_SYS_ADMIN.
+    """
+    path = path_of(where)
+    if _is_here(path):
+        yield
+        return
     back = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter_path(path_of(where))
+        _enter_path(path)
         try:
             yield
         finally:
             _enter(back)
     finally:
         os.close(back)
+
+
+def _is_here(path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.stat(HERE))
+    except OSError:
+        return False
 
 
 def leave() -> None:

@@ -68,14 +68,21 @@ class Helper:
         return cls(ours, process)
 
     def ask(self, request: Request) -> Answer:
-        self._socket.send(json.dumps(dict(request)).encode())
-        answer, descriptors = receive(self._socket)
+        answer, descriptors = self._answer(request)
         if answer is None:
             raise Refused(f"{request.get('device', 'mezzo-open')}: the helper went away", errno.EPIPE)
         if "refused" in answer:
             said = answer["refused"]
             raise Refused(said["reason"], said["errno"], said["missing"], said["hint"])
         return descriptors, answer["facts"]
+
+    def _answer(self, request: Request) -> tuple[dict[str, Any] | None, list[int]]:
+        with suppress(OSError):  # it may have hung up, but not without a word
+            send(self._socket, request)
+        for _ in range(2):  # a hang-up with our request unread is told before the word is (ECONNRESET)
+            with suppress(OSError):
+                return receive(self._socket)
+        return None, []
 
     def close(self) -> None:
         self._socket.close()
@@ -135,7 +142,7 @@ def undo(changes: list[dict[str, Any]]) -> list[str]:
         return []
     try:
         return list(_helper.ask({"undo": changes})[1]["left"])
-    except OSError:
+    except Refused:
         return []
 
 
@@ -143,15 +150,12 @@ def undo(changes: list[dict[str, Any]]) -> list[str]:
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], descriptors: Iterable[int] = ()) -> None:
-    socket.send_fds(connection, [json.dumps(message).encode()], list(descriptors))
+    socket.send_fds(connection, [json.dumps(dict(message)).encode()], list(descriptors))
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """One message and its descriptors, which are not inherited by programs; None when the other side is gone."""
-    try:
-        data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
-    except ConnectionResetError:
-        return None, []
+    data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     if not data:
         return None, []
     try:

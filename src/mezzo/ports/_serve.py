@@ -113,6 +113,8 @@ class Server:
             if request is None:
                 return False
             descriptors, facts = self._perform(client, request)
+        except OSError:
+            return False
         except MezzoError as no:
             return _refuse(client.socket, Refused.of(no))
         try:

@@ -141,9 +141,10 @@ def renounce() -> None:
 
 def checked(request: Request) -> Right:
     """The table's row for a request; a field that it does not know is our mistake, or a helper's client's."""
-    right = RIGHTS.get(request.get("do", ""))
+    what = request.get("do")
+    right = RIGHTS.get(what) if isinstance(what, str) else None
     if right is None:
-        raise Refused(f"there is no right `{request.get('do')}`; there are: {', '.join(RIGHTS)}", errno.EINVAL)
+        raise Refused(f"there is no right `{what!s:.80}`; there are: {', '.join(RIGHTS)}", errno.EINVAL)
     kinds = {"do": str, "device": str} | dict(right.fields)
     for name, value in request.items():
         if name not in kinds or not isinstance(value, kinds[name]) or not _is_plain(value):
