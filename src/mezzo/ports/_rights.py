@@ -1,4 +1,4 @@
-"""The small privileged requests: packet and AF_XDP sockets, promiscuous mode, tap devices, settings of an interface.
+"""The small privileged requests: packet sockets, promiscuous mode, tap devices, settings of an interface.
 
 Each function does one row of `privileged.RIGHTS`: a request in, descriptors and facts out.  When it fails, what it
 made is closed again.
@@ -18,8 +18,6 @@ from typing import Any
 from mezzo.ports import _netdev, _undo
 
 SOL_PACKET, ADD_MEMBERSHIP, MR_PROMISC = 263, 1, 1
-AF_XDP = 44
-MOST_SOCKETS = 64
 TUNSETIFF, TUNSETPERSIST = 0x4004_54CA, 0x4004_54CB
 IFF_TUN, IFF_TAP, IFF_NO_PI, IFF_MULTI_QUEUE, IFF_VNET_HDR = 0x1, 0x2, 0x1000, 0x100, 0x4000
 Answer = tuple[list[int], dict[str, Any]]
@@ -41,21 +39,6 @@ def promiscuous(request: Mapping[str, Any]) -> Answer:
         return [made.detach()], found.facts()
     finally:
         made.close()
-
-
-def xdp_sockets(request: Mapping[str, Any]) -> Answer:
-    """Sockets that send without a program; those that receive come with theirs (`xdp`)."""
-    found = _netdev.link(request["device"])
-    count = request.get("count", 1)
-    if not 1 <= count <= MOST_SOCKETS:
-        raise OSError(errno.EINVAL, f"{count} sockets at once; from 1 to {MOST_SOCKETS}")
-    with ExitStack() as undo:
-        made = []
-        for _ in range(count):
-            made.append(_socket(AF_XDP, socket.SOCK_RAW))
-            undo.callback(os.close, made[-1])
-        undo.pop_all()
-    return made, found.facts()
 
 
 def _socket(family: int, kind: int) -> int:

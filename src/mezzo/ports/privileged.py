@@ -12,7 +12,6 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
     promiscuous device                                           [a descriptor that keeps it so until it is closed]
     xdp         device, queues, mode, frags, take, force         [the link, a socket for each queue], see _attach.py
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
-    xdp_sockets device, count                                    [AF_XDP sockets that only send, nothing set up yet]
     tap         device, kind "tap" | "tun", vnet_header, queues, [a descriptor for each queue of /dev/net/tun],
                 persistent                                       facts as packet's, after the device is made
     link        device, mtu, up, mac, addresses ["10.0.0.1/24"]  [], facts after the change, "undo"
@@ -84,7 +83,6 @@ RIGHTS: Mapping[str, Right] = {
         {"queues": int, "mode": str, "frags": bool, "force": bool, "take": str},
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
-    "xdp_sockets": Right("AF_XDP sockets", "_rights:xdp_sockets", ("CAP_NET_RAW",), {"count": int}),
     "tap": Right(
         "a tap device",
         "_rights:tap",
