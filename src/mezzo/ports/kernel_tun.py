@@ -48,7 +48,7 @@ class _Wire(port.Port):
         (end,) = self.ends
         end.check_room(arena)
         kind = "tap" if end.tap else "tun"
-        (self.queue,), self.link, self.offloads = open_queues(end.device, kind, 1)
+        (self.queue,), self.link, self.offloads = open_queues(end.device or f"{kind}%d", kind, 1)
         self.device = self.link["name"]
         self.defer("closing the device", lambda: os.close(self.queue))
         settings = {"up": True, "mtu": end.mtu, "addresses": [f"{format_ip(end.addr[0])}/{end.addr[1]}"]}
@@ -96,6 +96,7 @@ class KernelTun(_Tun):
 
     ports, processing, flow = "0-1/1-2", "a/h", "x/y"
     watches = True
+    task_always = True  # also where packets are pushed in
     ethernet = False
     method, is_transmitter, queue, given_port = "tun", False, 0, None
 
