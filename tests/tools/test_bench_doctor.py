@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
+
+from mezzo.tools import _doctor_ports
 
 GOOD = """print('{"name": "good", "unit": "ns/packet", "value": 2.0, "goal": 2.5, "per_calibration": 1.5}')"""
 SLOW = """print('{"name": "slow", "unit": "s", "value": 5.0, "goal": 2.5}')"""
@@ -53,6 +56,26 @@ def test_doctor_names_a_fix_for_everything_that_is_missing(mezzo):
         "tshark",
     } <= {f["name"] for f in findings}
     assert all(f["fix"] for f in findings if not f["found"])
+
+
+def test_doctor_tries_what_ports_need(mezzo):
+    found = {f["name"]: f for f in json.loads(mezzo("doctor", "--json").out)}
+    assert {"capabilities", "mezzo-open", "packet sockets", "AF_XDP sockets", "locked memory", "tap"} <= set(found)
+
+
+def test_a_refusal_is_said_with_its_remedy(monkeypatch):
+    """A capability that is missing, one that does not help, and a kernel without the thing are three troubles."""
+
+    def refused(number):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(_doctor_ports._capabilities, "effective", lambda: 0)
+    row = _doctor_ports.tried("x", lambda: refused(errno.EPERM), "xs", "packet")
+    assert (row.found, row.fix) == (False, "run it as root, or have a mezzo-open with cap_net_raw")
+    assert "CAP_NET_ADMIN" in _doctor_ports.capabilities().use
+    monkeypatch.setattr(_doctor_ports._capabilities, "effective", lambda: -1)
+    assert "seccomp" in _doctor_ports.tried("x", lambda: refused(errno.EPERM), "xs", "packet").fix
+    assert "CONFIG_" in _doctor_ports.tried("x", lambda: refused(errno.EAFNOSUPPORT), "xs", "packet").fix
 
 
 def test_doctor_for_people(mezzo):

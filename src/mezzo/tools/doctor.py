@@ -149,12 +149,12 @@ def check_kernel() -> Iterator[Finding]:
         "the kernel target",
         "run it as root, on Linux 5.10 or newer",
     )
-    netmap = Path("/dev/netmap").exists()
-    yield Finding(
-        "netmap", netmap, "/dev/netmap" if netmap else "", "netmap ports", "build and load the netmap kernel module"
-    )
-    tap = os.access("/dev/net/tun", os.R_OK | os.W_OK)
-    yield Finding("tap", tap, "/dev/net/tun" if tap else "", "tap ports", "modprobe tun (as root)")
+
+
+def check_ports() -> Iterator[Finding]:
+    from mezzo.tools import _doctor_ports
+
+    yield from (Finding(*row) for row in _doctor_ports.rows())
 
 
 def can_unshare(flags: int) -> bool:
@@ -195,7 +195,8 @@ def check_commands() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    check_python, check_packages, check_cpu, check_llvm, check_memory, check_cache, check_kernel, check_commands
+    check_python, check_packages, check_cpu, check_llvm, check_memory, check_cache, check_kernel, check_ports,
+    check_commands,
 )  # fmt: skip
 
 
