@@ -56,7 +56,7 @@ from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, slot_at
-from mezzo.ports._tcx import keep_from_host
+from mezzo.ports._watch import Watching, _Watched
 from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
@@ -78,7 +78,7 @@ MESSAGE, VECTOR = 64, 16  # struct mmsghdr; struct iovec
 SHARING = {"hash": ps.FANOUT_HASH, "balance": ps.FANOUT_LOAD_BALANCE, "cpu": ps.FANOUT_CPU, "queue": ps.FANOUT_QUEUE}
 
 
-class Port(port.Port):
+class Port(port.Port, Watching):
     """The sockets of one interface: one with a ring for each receiving end, one for each sending end."""
 
     method = "packet"
@@ -100,6 +100,8 @@ class Port(port.Port):
         for number, end in self.receivers.items():
             self.open_receiver(number, end, arena)
         self.share()
+        for end in self.watchers():
+            self.watch_link(self.link["index"], end)
         for end in self.transmitters.values():
             self.open_transmitter(end)
 
@@ -116,7 +118,7 @@ class Port(port.Port):
         if end.promisc:
             made.be_promiscuous()
         if end.sniffer is False:
-            link = keep_from_host(self.device, self.link["index"])
+            (link,), _ = privileged.ask({"do": "alone", "device": self.device})
             self.defer("giving the host its packets again", lambda: os.close(link))
         memory = Memory(MARGIN + LARGEST)
         self.keep("memory of super-packets", memory.free)
@@ -179,7 +181,12 @@ class Port(port.Port):
         return self.statistics().get("dropped")
 
     def descriptors(self):
-        return [(self.receivers[number], made.fd, select.POLLIN) for number, made in self.sockets.items()]
+        found = [(self.receivers[number], made.fd, select.POLLIN) for number, made in self.sockets.items()]
+        return found + [(end, self.watched.fileno(), select.POLLIN) for end in self.watchers()]
+
+    def watchers(self):
+        """The end that tells what happens to the interface."""
+        return list(self.receivers.values())[:1]
 
     def frames(self):
         return {f"ring of {end.name}": len(ring.slots()) for end, ring in self.rings.items()}
@@ -203,7 +210,7 @@ def write_messages(memory, prefixed):
         struct.pack_into("=QQ", memory.map, pair - memory.address, header, HEADER_SIZE)
 
 
-class Receiver(FromDevice, _Cutting):
+class Receiver(FromDevice, _Cutting, _Watched):
     """From the kernel's ring into frames of the arena."""
 
     knows = ("promisc", "sniffer", "outbound", "protocol")
@@ -308,7 +315,7 @@ class Receiver(FromDevice, _Cutting):
         self.kernel_next = after(self.kernel_next, self.kernel_frames)
 
     def look(self):
-        """Takes an error off the socket, which would wake us for ever: the interface went down."""
+        """Takes an error off the socket, which would wake us for ever (the interface went down), and hears news."""
         self.looks += 1
         if self.looks % LOOK == 0:
             size, error = self.whole + 16, self.whole + 24
@@ -316,6 +323,7 @@ class Receiver(FromDevice, _Cutting):
             libc(self.getsockopt_at, self.fd, SOL_SOCKET, SO_ERROR, error, size)
             if mem_u32(error) != 0:
                 self.downs += 1
+            self.hear()
 
 
 class Transmitter(ToDevice):
