@@ -185,6 +185,13 @@ class DialectWords(Element):
         return total + u64(mem_sum16(at, 4, 0))
 
     @entry
+    def between(self, at: u64) -> u32:
+        """A middle side of a chain is computed once."""
+        if 5 < atomic_add_u64(at, 1) < 7 and 2 < mem_u32(at) < 8:
+            return mem_u32(at)
+        return 100 + mem_u32(at)
+
+    @entry
     def pid(self) -> u64:
         mine = libc(self.getpid_at)
         libc(self.getpid_at, -1, u8(3), i64(-2))
@@ -202,6 +209,8 @@ def test_every_word(target: str) -> None:
         assert words.call("mix", ctypes.addressof(room)) == want
         assert bytes(room)[:16] == bytes([7, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0])
         assert words.call("pid") == os.getpid()
+        room[0:8] = (5).to_bytes(8, "little")
+        assert [words.call("between", ctypes.addressof(room)) for _ in range(3)] == [106, 7, 108]
 
 
 def test_the_words_mean_nothing_outside_packet_code() -> None:

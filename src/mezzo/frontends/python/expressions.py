@@ -346,10 +346,21 @@ class Expressions:
 
     def ex_Compare(self, node: ast.Compare) -> Value:
         sides = [node.left, *node.comparators]
+        if len(node.ops) > 1:
+            sides = [*(self.once(side) for side in sides[:-1]), sides[-1]]
         result: ops.Expr = ops.TRUE
         for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
             result = values.logic("and", result, self.compare(op, left, right, node))
         return Num(result)
+
+    def once(self, node: ast.expr) -> ast.expr:
+        """An expression that may be translated twice, and acts once all the same."""
+        value = self.expr(node)
+        if not isinstance(value, Num):
+            return node
+        name = self.out.fresh(".once")
+        self.env[name] = Num(self.out.keep(value.expr)) if values.acts(value.expr, values.EFFECTS) else value
+        return ast.copy_location(ast.Name(name), node)
 
     def compare(self, op: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.Compare) -> ops.Expr:
         if isinstance(op, (ast.Is, ast.IsNot)):

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 from mezzo.frontends.python.calls import Calls
 from mezzo.frontends.python.read import Source
-from mezzo.frontends.python.values import Lit, Method, Num, Pkt, StateRef, Thing, Value, View, default_type
+from mezzo.frontends.python.values import (
+    EFFECTS,
+    Lit,
+    Method,
+    Num,
+    Pkt,
+    StateRef,
+    Thing,
+    Value,
+    View,
+    acts,
+    default_type,
+)
 from mezzo.frontends.python.wording import STATEMENTS, describe, refusal, suggest
 from mezzo.ir import ops
 from mezzo.ir.builder import BodyBuilder
@@ -116,7 +128,7 @@ class FunctionTranslator(Calls):
 
     def do_Expr(self, node: ast.Expr) -> None:
         value = self.expr(node.value, wanted=False)
-        if isinstance(value, Num) and isinstance(value.expr, (ops.Call, ops.Host, ops.Libc, ops.Atomic, ops.TakeFrame)):
+        if isinstance(value, Num) and acts(value.expr, EFFECTS):
             self.out.add(ops.Eval(value.expr, span=self.source.span(node)))
         elif isinstance(value, Pkt):
             self.fail(

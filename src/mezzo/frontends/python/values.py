@@ -181,15 +181,15 @@ def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
     return ops.Logic(op, a, b)
 
 
-# Expressions that do something, or may fault.
+# Expressions that do something, and those that do or may fault.
+EFFECTS = (ops.Random, ops.Call, ops.Host, ops.Atomic, ops.Libc, ops.TakeFrame)
 ACTING = (
-    ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.Random, ops.Call, ops.Host, ops.MemLoad,
-    ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame,
+    *EFFECTS, ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.MemLoad, ops.MemSum16,
 )  # fmt: skip
 
 
-def acts(e: ops.Expr) -> bool:
+def acts(e: ops.Expr, acting: tuple[type[ops.Expr], ...] = ACTING) -> bool:
     """Whether it makes a difference that an expression is evaluated at all."""
-    if isinstance(e, ACTING):
+    if isinstance(e, acting):
         return True
-    return any(isinstance(part, ops.Expr) and acts(part) for part in vars(e).values())
+    return any(isinstance(part, ops.Expr) and acts(part, acting) for part in vars(e).values())
