@@ -57,3 +57,5 @@ def test_the_certificate_says_what_is_missing() -> None:
     assert "at most 1000000 are certified" in (certificate(endless) or "")
     clock = parse_unit("unit A\n\ntimer():\n  now = read_clock()\n".replace("now", "t"))
     assert certificate(clock) == "timer uses the runtime's own operations"
+    for raw in ("x = mem.u32[8u64]", "x = libc(8u64)", "f = take_frame()"):
+        assert certificate(parse_unit(HEAD + f"  {raw}\n")) == "timer uses the runtime's own operations"
