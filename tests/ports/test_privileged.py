@@ -123,6 +123,36 @@ def test_a_tap_that_cannot_be_made_leaves_nothing(pair):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_what_goes_with_its_descriptors_needs_no_undoing(pair):
+    with inside(pair.a.ns):
+        (descriptor,), made = ask({"do": "tap", "device": "tap7"})
+        _, facts = ask({"do": "link", "device": "tap7", "up": True, "mtu": 1400, "addresses": ["10.9.0.1/24"]})
+        assert made["vanishes"] and facts["up"] and facts["undo"] == []
+        ask({"do": "route", "device": "tap7", "gateway": "10.9.0.2"})
+        assert "default via 10.9.0.2 dev tap7" in ip("route", "show", ns=pair.a.ns)
+        os.close(descriptor)
+        with pytest.raises(Refused, match="a default route over it: it would stay when the router is gone"):
+            ask({"do": "route", "device": pair.a.name, "gateway": "10.7.0.2"})
+    assert "default" not in ip("route", "show", ns=pair.a.ns)
+
+
+def test_the_host_gets_nothing_as_long_as_the_descriptor_is_open(pair):
+    frame = pair.a.mac_bytes + pair.b.mac_bytes + b"\x08\x00" + bytes(50)  # no IP packet, but counted as one
+
+    def received() -> int:
+        return int(Path("/proc/thread-self/net/snmp").read_text().splitlines()[1].split()[3])
+
+    with inside(pair.a.ns), raw_socket(pair.b) as other, raw_socket(pair.a) as port:
+        first = received()
+        (descriptor,), _ = ask({"do": "alone", "device": pair.a.name})
+        other.send(frame)
+        assert port.recv(100) == frame  # who listens by a packet socket hears it
+        os.close(descriptor)
+        other.send(frame)
+        wait_until(lambda: received() > first)
+        assert received() == first + 1
+
+
 def test_addresses_with_a_mistake(pair):
     with inside(pair.a.ns), pytest.raises(Refused, match=r"'10\.0\.0\.300' does not appear to be"):
         ask({"do": "link", "device": pair.a.name, "addresses": ["10.0.0.300"]})
@@ -167,6 +197,8 @@ def test_every_right_has_work_and_a_line_in_the_list():
         ({"do": "features", "off": ["tso"]}, ["CAP_NET_ADMIN"]),
         ({"do": "features", "off": ["tso"], "at": "peer"}, ["CAP_NET_ADMIN", "CAP_SYS_ADMIN"]),
         ({"do": "xdp"}, ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"]),
+        ({"do": "xdp_sockets"}, ["CAP_NET_RAW"]),
+        ({"do": "alone"}, ["CAP_NET_ADMIN", "CAP_BPF"]),
     ],
 )
 def test_what_is_missing_is_said_with_how_to_grant_it(pair, request_, missing):

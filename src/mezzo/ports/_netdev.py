@@ -23,8 +23,10 @@ UP, RUNNING, PROMISCUOUS, LOOPBACK, NO_ARP, LOWER_UP = 0x1, 0x40, 0x100, 0x8, 0x
 # include/uapi/linux/if_link.h
 _ADDRESS, _NAME, _MTU, _LINK, _OPERSTATE, _LINKINFO = 1, 3, 4, 5, 16, 18
 _TX_QUEUES, _RX_QUEUES, _NETNSID, _MIN_MTU, _MAX_MTU = 31, 32, 37, 50, 51
-_INFO_KIND = 1
+_INFO_KIND, _INFO_DATA, _TUN_PERSIST = 1, 2, 6
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
+# include/uapi/linux/rtnetlink.h
+_RTA_OIF, _RTA_GATEWAY, _MAIN_TABLE, _STATIC, _UNICAST = 4, 5, 254, 4, 1
 _OPER = ("unknown", "not present", "down", "lower layer down", "testing", "dormant", "up")
 LONGEST_NAME = 15
 TRIES = 100  # to read news in a flood of it
@@ -50,6 +52,7 @@ class Link:
     max_mtu: int
     peer_index: int = 0
     peer_nsid: int = -1
+    vanishes: bool = False  # a tap device that goes when its last descriptor is closed
 
     @property
     def is_up(self) -> bool:
@@ -135,6 +138,7 @@ def parse(message: nl.Message) -> Link:
         _OPER[oper] if oper < len(_OPER) else "unknown", numbers[_TX_QUEUES], numbers[_RX_QUEUES],
         numbers[_MIN_MTU], numbers[_MAX_MTU],
         numbers[_LINK] if kind == "veth" else 0, nl.i32(a[_NETNSID]) if _NETNSID in a else -1,
+        kind == "tun" and nl.parse_attributes(info.get(_INFO_DATA, b"")).get(_TUN_PERSIST, b"\1") == b"\0",
     )  # fmt: skip
 
 
@@ -215,6 +219,15 @@ def add_address(index: int, text: str) -> None:
     assert len(packed) * 8 == bits
     with nl.Netlink() as netlink:
         netlink.ask(nl.RTM_NEWADDR, body, {_IFA_LOCAL: packed, _IFA_ADDRESS: packed}, flags=flags)
+
+
+def add_default_route(index: int, gateway: str) -> None:
+    """The host's default route goes over the device; it goes when the device does."""
+    body = struct.pack("=8BI", 2, 0, 0, 0, _MAIN_TABLE, _STATIC, 0, _UNICAST, 0)  # AF_INET
+    address = ipaddress.IPv4Address(gateway).packed
+    with nl.Netlink() as netlink:
+        attributes = {_RTA_GATEWAY: address, _RTA_OIF: struct.pack("=I", index)}
+        netlink.ask(nl.RTM_NEWROUTE, body, attributes, flags=nl.ACK | nl.CREATE)
 
 
 # -- news

@@ -71,14 +71,23 @@ def _attach(descriptor: int, name: str, flags: int) -> str:
     return answer[:16].rstrip(b"\0").decode()
 
 
+def route(request: Mapping[str, Any]) -> Answer:
+    """Only over a device that goes with the router: the kernel takes the route away with it."""
+    found = _netdev.link(request["device"])
+    if not found.vanishes:
+        raise OSError(errno.EINVAL, "it would stay when the router is gone")
+    _netdev.add_default_route(found.index, request["gateway"])
+    return [], found.facts()
+
+
 def link(request: Mapping[str, Any]) -> Answer:
-    """MTU, up or down, hardware address, addresses.  MTU and up are put back at the end."""
+    """MTU, up or down, hardware address, addresses.  MTU and up are put back at the end, if the device outlives it."""
     found = _netdev.link(request["device"])
     mtu, up = request.get("mtu", 0), request.get("up")
     where = _netdev.device(found)
     changes = [_undo.Change("mtu", where, "", found.mtu, mtu)] if mtu else []
     changes += [_undo.Change("up", where, "", found.is_up, up)] if up is not None else []
-    with _undo.ledger().holding(changes) as told:
+    with _undo.ledger().holding([] if found.vanishes else changes) as told:
         _netdev.change(found.index, mtu=mtu, up=up, mac=request.get("mac", ""))
     for address in request.get("addresses", ()):
         _netdev.add_address(found.index, address)

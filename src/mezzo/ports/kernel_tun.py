@@ -2,8 +2,6 @@
 
 import os
 import select
-import socket
-import struct
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
@@ -26,7 +24,6 @@ from mezzo.elements import (
     u64,
     walltime,
 )
-from mezzo.ports import _netlink as nl
 from mezzo.ports import port, privileged
 from mezzo.ports._cut import FIRST, FRAME_START
 from mezzo.ports._tun import AGAIN, BAD_STATE, IO, NOTHING, _Tun, offload_facts, open_queues, start_in
@@ -34,9 +31,6 @@ from mezzo.wire.address import format_ether, format_ip
 
 ETHER_HEADER, TAG_SIZE = 14, 4
 MOST = 1 << 16
-# include/uapi/linux/rtnetlink.h
-RTM_NEWROUTE, MAIN, STATIC, UNICAST = 24, 254, 4, 1
-RTA_OIF, RTA_GATEWAY = 4, 5
 
 
 class _Wire(port.Port):
@@ -58,7 +52,7 @@ class _Wire(port.Port):
         self.link |= facts
         self.defer("the interface's settings", lambda: self.put_back(facts["undo"]))
         if end.gateway:
-            default_route(self.link["index"], end.gateway)
+            default_route(self.device, end.gateway)
         memory = end.use_queue(self.queue, arena)
         self.keep("memory of super-packets", memory.free)
 
@@ -73,16 +67,13 @@ class _Wire(port.Port):
         return [(self.ends[0], self.queue, select.POLLIN)]
 
 
-def default_route(index, gateway):
+def default_route(device, gateway):
     """The host's default route goes over the device; it goes when the device does."""
-    body = struct.pack("=8BI", socket.AF_INET, 0, 0, 0, MAIN, STATIC, 0, UNICAST, 0)
-    attributes = {RTA_GATEWAY: gateway.to_bytes(4, "big"), RTA_OIF: struct.pack("=I", index)}
     try:
-        with nl.Netlink() as netlink:
-            netlink.ask(RTM_NEWROUTE, body, attributes, flags=nl.ACK | nl.CREATE)
-    except OSError as trouble:
-        message = f"GATEWAY {format_ip(gateway)}: no default route: {trouble.strerror}"
-        raise MezzoError(Diagnostic(message, hint="leave GATEWAY out, and set routes yourself")) from trouble
+        privileged.ask({"do": "route", "device": device, "gateway": format_ip(gateway)})
+    except privileged.Refused as refusal:
+        hint = refusal.hint or "leave GATEWAY out, and set routes yourself"
+        raise MezzoError(Diagnostic(f"GATEWAY {format_ip(gateway)}: {refusal.reason}", hint=hint)) from refusal
 
 
 class KernelTun(_Tun):

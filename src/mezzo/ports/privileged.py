@@ -12,9 +12,12 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
     promiscuous device                                           [a descriptor that keeps it so until it is closed]
     xdp         device, queues, mode, frags, take, force         [the link, a socket for each queue], see _attach.py
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
+    alone       device                                           [a descriptor; the host's stack gets none of its
+                                                                 packets until it is closed]
     tap         device, kind "tap" | "tun", vnet_header, queues, [a descriptor for each queue of /dev/net/tun],
                 persistent                                       facts as packet's, after the device is made
     link        device, mtu, up, mac, addresses ["10.0.0.1/24"]  [], facts after the change, "undo"
+    route       device, gateway (of a tap device)                []; the host's default route goes over it
     features    device, at "here" | "peer", off [names], on []   [], facts: "changed" {name: bool}, "refused" [names],
                                                                  "where" (text for people), "undo"
     channels    device, combined                                 [], facts, "undo"
@@ -83,6 +86,7 @@ RIGHTS: Mapping[str, Right] = {
         {"queues": int, "mode": str, "frags": bool, "force": bool, "take": str},
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
+    "alone": Right("keeping its packets from the host", "_tcx:alone", ("CAP_NET_ADMIN", "CAP_BPF")),
     "tap": Right(
         "a tap device",
         "_rights:tap",
@@ -95,6 +99,7 @@ RIGHTS: Mapping[str, Right] = {
         ("CAP_NET_ADMIN",),
         {"mtu": int, "up": bool, "mac": str, "addresses": list},
     ),
+    "route": Right("a default route over it", "_rights:route", ("CAP_NET_ADMIN",), {"gateway": str}),
     "features": Right(
         "offload switches",
         "_ethtool:switch",
