@@ -139,15 +139,17 @@ def _filter(ethertypes: tuple[int, ...]) -> list[Instruction]:
 _ORDER: Literal["little", "big"] = "little" if struct.pack("=H", 1) == b"\1\0" else "big"
 
 
-def load_program(instructions: list[Instruction], name: str, flags: int = 0) -> int:
-    """Loads an XDP program; what the verifier says of it is in the error."""
+def load_program(
+    instructions: list[Instruction], name: str, flags: int = 0, kind: int = PROG_XDP, attach: int = ATTACH_XDP
+) -> int:
+    """Loads a program, of XDP unless told otherwise; what the verifier says of it is in the error."""
     code = b"".join(one.pack() for one in instructions)
     held, licence, log = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"any"), None
 
     def attributes() -> bytes:
         return struct.pack(
             "=IIQQIIQII16sII",
-            PROG_XDP,
+            kind,
             len(instructions),
             ctypes.addressof(held),
             ctypes.addressof(licence),
@@ -158,7 +160,7 @@ def load_program(instructions: list[Instruction], name: str, flags: int = 0) -> 
             flags,
             name_field(name),
             0,
-            ATTACH_XDP,
+            attach,
         )
 
     try:

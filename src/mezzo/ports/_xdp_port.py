@@ -71,6 +71,7 @@ class Port(port.Port):
         try:
             self.require_room(arena, link)
             self.prepare_peer(link)
+            self.hear_all()
             self.climb(arena, link)
             self.furnish(arena)
             self.watch_link(link)
@@ -111,6 +112,12 @@ class Port(port.Port):
         self.defer("offloads", lambda: self.troubles.extend(privileged.undo(facts["undo"])))
         self.told["offloads"] = switched(facts)
 
+    def hear_all(self) -> None:
+        """Promiscuous mode, for as long as a descriptor is open; the kernel counts, so others do not matter."""
+        if self.option("promisc", False):
+            (held,), _ = privileged.ask({"do": "promiscuous", "device": self.device})
+            self.defer("promiscuous mode", partial(os.close, held))
+
     # -- which way
 
     def climb(self, arena: Arena, link: _netdev.Link) -> None:
@@ -143,7 +150,7 @@ class Port(port.Port):
             try:
                 (program, *sockets), facts = privileged.ask(request)
             except privileged.Refused as refusal:
-                if refusal.errno in (errno.EPERM, errno.EACCES):
+                if refusal.errno in (0, errno.EPERM, errno.EACCES):  # 0: not the kernel's, another program is there
                     raise
                 self.refusals.append(f"{attach}: {self.why_not(refusal, link)}")
                 if refusal.errno == errno.ERANGE and not frags:
@@ -258,6 +265,7 @@ class Port(port.Port):
             for one in self.sockets.values():
                 one.silence(with_nothing)
             os.close(with_nothing)
+            return ["gone"]
         return told
 
     # -- what it tells
@@ -281,8 +289,8 @@ class Port(port.Port):
         return counts.get("rx_dropped", 0) + counts.get("rx_ring_full", 0)
 
     def descriptors(self) -> list[tuple[_End, int, int]]:
+        # A socket that sends is ready as long as its ring has room, and its timer looks again when it has not.
         found = [(end, one.fd, select.POLLIN) for end in self.receivers.values() for one in end.sockets]
-        found += [(end, one.fd, select.POLLOUT) for end in self.transmitters.values() for one in end.sockets]
         return found + [(end, self.watch.fileno(), select.POLLIN) for end in self.ends[:1] if self.watch is not None]
 
     def frames(self) -> dict[str, int]:

@@ -278,9 +278,14 @@ class Receiver(_Half, FromDevice):
 
     # -- Python
 
+    def configure(self):
+        super().configure()
+        if self.sniffer:
+            self.error("SNIFFER: what XDP takes does not reach the host; say METHOD PACKET to read beside it")
+
     def use_sockets(self, sockets, scattered):
         super().use_sockets(sockets, scattered)
-        share = self._port.arena.frames // (8 * len(sockets))
+        share = self._port.arena.frames // (8 * len(sockets))  # other ports and queues want some, too
         self.level = min(self.fill or max(share, 64), sockets[0].sizes.fill, self._port.arena.frames)
 
 

@@ -1,0 +1,653 @@
+"""AF_XDP on real veth pairs: packets through, the way that is taken, programs, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import re
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mezzo.base import MezzoError
+from mezzo.ports import _attach, _bpf, _xdp_port, _xsk, privileged
+from mezzo.runtime.router import Router
+from tests.ports.netlab import (
+    End,
+    Pair,
+    inside,
+    ip,
+    namespace,
+    raw_socket,
+    run_in,
+    started_in,
+    veth_pair,
+    wait_until,
+)
+
+pytestmark = pytest.mark.needs_root
+both_targets = pytest.mark.parametrize("target", ["native", "python"])
+SMALL = {"frames": 4096}
+
+
+@contextmanager
+def router(ns: str, text: str, **options: Any) -> Iterator[Router]:
+    """A router in a namespace; every frame is accounted for at its end, or `close` raises."""
+    with inside(ns), Router.from_click(text, **{**SMALL, **options}) as made:
+        yield made
+
+
+def ran(made: Router, element: str, count: int, rounds: int = 2000) -> int:
+    """Runs until an element's count is there."""
+    made.run(rounds=rounds, until=lambda: int(made.elements[element].count) >= count)
+    return int(made.elements[element].count)
+
+
+def frame(number: int = 0, size: int = 60, kind: int = 0x88B5) -> bytes:
+    head = b"\x02\0\0\0\0\x09" + b"\x02\0\0\0\0\x01" + kind.to_bytes(2, "big")
+    return (head + number.to_bytes(4, "big") + bytes(x & 255 for x in range(size)))[:size]
+
+
+def flow(number: int) -> bytes:
+    """UDP over IPv4, a port of its own."""
+    ip4 = bytes.fromhex("4500002a000000004011") + b"\0\0" + bytes([10, 7, 0, 2, 10, 7, 0, 1])
+    return frame(size=14, kind=0x0800) + ip4 + (7000 + number).to_bytes(2, "big") + b"\0\x09\0\x16\0\0" + bytes(18)
+
+
+def refusals(made: Router) -> str:
+    return made.read("f.refusals")
+
+
+def received(sock: socket.socket, count: int) -> list[bytes]:
+    return [sock.recv(65536) for _ in range(count)]
+
+
+@pytest.fixture
+def wires(pair: Pair) -> Iterator[tuple[Pair, Pair]]:
+    """Two pairs: a router in `pair.a.ns` is between two namespaces."""
+    with namespace() as other, veth_pair(pair.a.ns, other, net="10.8.0") as second:
+        yield pair, second
+
+
+# -- packets
+
+
+@both_targets
+def test_packets_go_through_unchanged(wires: tuple[Pair, Pair], target: str) -> None:
+    one, two = wires
+    text = f"f :: PollDevice({one.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
+    sizes = [60, 61, 64, 128, 1000, 1514]
+    with raw_socket(one.b) as sender, raw_socket(two.b) as receiver, router(one.a.ns, text, target=target) as made:
+        packets = [frame(n, size) for n, size in enumerate(sizes)]
+        for data in packets:
+            sender.send(data)
+        assert ran(made, "t", len(sizes)) == len(sizes)
+        assert received(receiver, len(sizes)) == packets
+        assert made.conservation().balanced
+        assert "mode\tnative copy" in made.read("f.port")
+
+
+@both_targets
+def test_a_port_that_only_sends_has_no_program(pair: Pair, target: str) -> None:
+    source = f"InfiniteSource(DATA \\<{frame().hex()}>, LIMIT 40)"
+    text = f"{source} -> Queue(64) -> t :: ToDevice({pair.a.name}, METHOD XDP);"
+    with raw_socket(pair.b) as receiver, router(pair.a.ns, text, target=target) as made:
+        assert ran(made, "t", 40) == 40
+        assert received(receiver, 40) == [frame()] * 40
+        assert not _attach.attached_to(socket.if_nametoindex(pair.a.name))
+
+
+def test_all_queues_are_read(pair: Pair) -> None:
+    with namespace() as a, namespace() as b, veth_pair(a, b, queues=3) as wide:
+        text = f"f :: PollDevice({wide.a.name}, METHOD XDP) -> Discard;"
+        with router(a, text) as made:
+            assert "queues\t0 1 2" in made.read("f.port")
+            with raw_socket(wide.b) as sender:
+                for n in range(90):
+                    sender.send(flow(n))
+            assert ran(made, "f", 90) == 90
+            ends = [s.rings["rx"].consumer for s in made.elements["f"].sockets]
+            assert all(ctypes.c_uint32.from_address(at).value > 0 for at in ends)
+
+
+def test_queues_are_shared_out_between_ends() -> None:
+    with namespace() as a, namespace() as b, veth_pair(a, b, queues=3) as wide:
+        name = wide.a.name
+        text = f"f :: PollDevice({name}, METHOD XDP) -> Discard; g :: PollDevice({name}, QUEUE 2) -> Discard;"
+        with router(a, text) as made:
+            assert [s.queue for s in made.elements["f"].sockets] == [0, 1]
+            assert [s.queue for s in made.elements["g"].sockets] == [2]
+        with pytest.raises(MezzoError, match="has no queue 5"):
+            router(a, f"PollDevice({name}, METHOD XDP, QUEUE 5) -> Discard").__enter__()
+
+
+def test_what_is_not_taken_goes_to_the_host(pair: Pair) -> None:
+    text = f"f :: PollDevice({pair.a.name}, METHOD XDP, TAKE 0x88b5) -> Discard;"
+    with raw_socket(pair.b) as sender, raw_socket(pair.a) as host, router(pair.a.ns, text) as made:
+        for n in range(5):
+            sender.send(frame(n))
+            sender.send(frame(n, kind=0x88B6))
+        assert ran(made, "f", 5) == 5
+        assert received(host, 5) == [frame(n, kind=0x88B6) for n in range(5)]
+
+
+# -- Io01, Io02, Io06: the kernel is asked when it wants to be
+
+
+def flags_of(end: Any, ring: str) -> ctypes.c_uint32:
+    return ctypes.c_uint32.from_address(end.sockets[0].rings[ring].flags)
+
+
+@both_targets
+def test_the_kernel_is_called_when_a_ring_asks(pair: Pair, target: str) -> None:
+    """Io01."""
+    name = pair.a.name
+    text = f"f :: PollDevice({name}, METHOD XDP) -> Discard; i :: Idle -> Queue -> t :: ToDevice({name});"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text, target=target) as made:
+        end = made.elements["f"]
+        sender.send(frame())
+        ran(made, "f", 1)
+        assert end.system_calls == 0
+        flags_of(end, "fill").value = _xsk.WAKE_UP
+        made.run(rounds=3)
+        assert end.system_calls >= 1
+        flags_of(end, "fill").value = 0
+        before = int(end.system_calls)
+        made.run(rounds=3)
+        assert end.system_calls == before
+
+
+def test_a_full_burst_is_kicked_until_it_is_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Io06: the kernel takes 32 packets a call, 256 are there."""
+    monkeypatch.setattr(_xsk.Socket, "widen_budget", lambda self: None)
+    source = f"InfiniteSource(DATA \\<{frame().hex()}>, LIMIT 256, BURST 256)"
+    text = f"{source} -> Queue(300) -> t :: ToDevice({pair.a.name}, METHOD XDP, BURST 256);"
+    with raw_socket(pair.b) as receiver, router(pair.a.ns, text) as made:
+        assert ran(made, "t", 256) == 256
+        assert made.elements["t"].system_calls >= 8
+        assert received(receiver, 256) == [frame()] * 256
+
+
+SEND = ctypes.CFUNCTYPE(
+    ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_long,
+    use_errno=True,
+)  # fmt: skip
+
+
+@both_targets
+@pytest.mark.parametrize("number", [11, 16, 105])
+def test_a_busy_kernel_is_asked_again(pair: Pair, target: str, number: int) -> None:
+    """Io06: EAGAIN, EBUSY and ENOBUFS are no errors."""
+    source = f"InfiniteSource(DATA \\<{frame().hex()}>, LIMIT 8)"
+    text = f"{source} -> Queue -> t :: ToDevice({pair.a.name}, METHOD XDP);"
+    libc = ctypes.CDLL(None, use_errno=True)
+    calls: list[int] = []
+
+    @SEND
+    def send(fd: int, *words: Any) -> int:
+        calls.append(fd)
+        if len(calls) < 3:
+            ctypes.set_errno(number)
+            return -1
+        return int(libc.sendto(fd, None, 0, 0x40, None, 0))
+
+    with raw_socket(pair.b) as receiver, router(pair.a.ns, text, target=target) as made:
+        made.elements["t"].send_at = ctypes.cast(send, ctypes.c_void_p).value
+        made.run(seconds=1, until=lambda: len(calls) > 3)
+        assert received(receiver, 8) == [frame()] * 8
+
+
+@both_targets
+def test_completions_that_never_come_are_counted(pair: Pair, target: str) -> None:
+    """Io02: the device swallows packets; the port goes on, and closes."""
+    source = f"InfiniteSource(DATA \\<{frame().hex()}>, LIMIT 10)"
+    text = f"{source} -> Queue -> t :: ToDevice({pair.a.name}, METHOD XDP, COMPLETION_WAIT 20ms);"
+
+    @SEND
+    def swallow(fd: int, *words: Any) -> int:
+        tx = end.sockets[0].rings["tx"]
+        consumer = ctypes.c_uint32.from_address(tx.consumer)
+        consumer.value = ctypes.c_uint32.from_address(tx.producer).value
+        return 0
+
+    with router(pair.a.ns, text, target=target) as made:
+        said: list[str] = []
+        made.say = said.append  # type: ignore[method-assign]
+        end = made.elements["t"]
+        end.send_at = ctypes.cast(swallow, ctypes.c_void_p).value
+        made.run(seconds=1, until=lambda: int(end.lost) > 0)
+        assert end.lost == 10
+        assert len(said) == 1 and "10 packets" in said[0]
+        assert made.conservation().balanced
+
+
+# -- Io03, Io05, Io08, Io15: which way, and why
+
+
+def test_the_ways_that_were_refused_are_told(pair: Pair) -> None:
+    """Io03."""
+    ip("link", "set", "lo", "mtu", "1500", ns=pair.a.ns)
+    text = f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Discard; d :: FromDevice(lo, METHOD XDP) -> Discard;"
+    with router(pair.a.ns, text) as made:
+        assert made.read("f.refusals") == "zero-copy: Operation not supported\n"
+        assert re.search("native: .*not supported", made.read("d.refusals"))
+        assert "mode\tgeneric copy" in made.read("d.port")
+
+
+def test_a_way_can_be_asked_for(pair: Pair) -> None:
+    for mode, found in (("native", "native copy"), ("generic", "generic copy")):
+        with router(pair.a.ns, f"f :: PollDevice({pair.a.name}, METHOD XDP, MODE {mode}) -> Discard;") as made:
+            assert f"mode\t{found}" in made.read("f.port")
+            with raw_socket(pair.b) as sender:
+                sender.send(frame())
+            assert ran(made, "f", 1) == 1
+    with pytest.raises(MezzoError, match="zero-copy: Operation not supported"):
+        router(pair.a.ns, f"PollDevice({pair.a.name}, METHOD XDP, MODE zero-copy) -> Discard;").__enter__()
+
+
+def test_without_a_method_a_loopback_is_left_to_the_host(pair: Pair) -> None:
+    with inside(pair.a.ns):
+        assert _xdp_port.Port.refusal("lo") == "a loopback's packets belong to the host"
+        assert _xdp_port.Port.refusal(pair.a.name) == ""
+        assert _xdp_port.Port.refusal("nothere") == "it is no network interface"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"rx": 2}, "rx ring of 2 slots"),
+        ({"fill": 2}, "fill ring of 2 slots"),
+        ({"rx": 1000}, "say 1024"),
+        ({"rx": 4096}, "does not feed a receive ring of 4096"),
+        ({"tx": 4096}, "a transmit ring of 4096 needs as many"),
+    ],
+)
+def test_sizes_that_cannot_work_are_refused(sizes: dict[str, int], message: str) -> None:
+    """Io05."""
+    with pytest.raises(MezzoError, match=message):
+        _xsk.Sizes(**sizes)
+
+
+@both_targets
+def test_the_smallest_rings_work(pair: Pair, target: str) -> None:
+    """Io05: 300 packets through rings of 64, none empty."""
+    text = f"f :: PollDevice({pair.a.name}, METHOD XDP, RING 64) -> Discard;"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text, target=target) as made:
+        for batch in range(10):
+            for n in range(30):
+                sender.send(frame(n))
+            assert ran(made, "f", 30 * batch + 30) == 30 * batch + 30
+        assert made.read("f.refused") == ""
+
+
+def test_an_mtu_that_no_frame_takes_is_refused() -> None:
+    """Io08: with what would work."""
+    with namespace() as a, namespace() as b, veth_pair(a, b, mtu=9000) as jumbo:
+        text = f"FromDevice({jumbo.a.name}, METHOD XDP) -> Discard"
+        with pytest.raises(MezzoError, match=r"MTU 9000; frames of 2048 bytes take 1710\n(.*\n)*have frames of 16384"):
+            router(a, text).__enter__()
+
+
+def test_an_mtu_over_a_drivers_buffer_is_refused_with_the_largest() -> None:
+    """Io08: and taken by a program that knows several buffers."""
+    with namespace() as a, namespace() as b, veth_pair(a, b, mtu=3600) as large:
+        text = f"f :: PollDevice({large.a.name}, METHOD XDP) -> Discard"
+        with router(a, text, frame_size=4096) as made, raw_socket(large.b) as sender:
+            assert "native: the MTU 3600 is over what the driver puts in one buffer, 3506 at most" in refusals(made)
+            sender.send(frame(1, 3614))
+            assert ran(made, "f", 1) == 1
+            assert made.elements["f"].byte_count == 3614
+
+
+@both_targets
+def test_packets_of_several_buffers_are_joined_and_split(target: str) -> None:
+    """Io09."""
+    with (
+        namespace() as a, namespace() as b, namespace() as c,
+        veth_pair(a, b, mtu=9000) as one, veth_pair(a, c, mtu=9000) as two,
+        raw_socket(one.b) as sender, raw_socket(two.b) as receiver,
+    ):  # fmt: skip
+        text = f"f :: PollDevice({one.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
+        with router(a, text, target=target, frames=1024, frame_size=16384) as made:
+            packets = [frame(n, size) for n, size in enumerate((60, 3800, 3850, 4096, 8000, 9014, 60))]
+            for data in packets:
+                sender.send(data)
+            assert ran(made, "t", len(packets)) == len(packets)
+            assert [len(x) for x in received(receiver, 0)] == []
+            assert received(receiver, len(packets)) == packets
+            made.run(rounds=10)
+            assert made.conservation().balanced
+            assert "multi-buffer\tyes" in made.read("f.port")
+
+
+def test_queues_that_a_driver_keeps_are_named(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Io15: the driver refuses native XDP while all queue pairs are in use."""
+    honest = privileged.ask
+
+    def ask(request: dict[str, Any]) -> Any:
+        if request["do"] == "xdp" and request["mode"] == "native":
+            raise privileged.Refused(f"{request['device']}: an XDP program: Invalid argument", 22)
+        return honest(request)
+
+    monkeypatch.setattr(privileged, "ask", ask)
+    monkeypatch.setattr(_xdp_port._ethtool, "channels", lambda name: {"combined": 8, "max_combined": 8})
+    with router(pair.a.ns, f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Discard") as made:
+        assert f"ethtool -L {pair.a.name} combined 4" in made.read("f.refusals")
+        assert "mode\tgeneric copy" in made.read("f.port")
+
+
+def test_a_device_without_zero_copy_is_bound_with_a_copy(pair: Pair) -> None:
+    """Io15."""
+    with router(pair.a.ns, f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Discard") as made:
+        assert "zero-copy: Operation not supported" in made.read("f.refusals")
+        assert not made.elements["f"].sockets[0].is_zero_copy
+
+
+# -- Io04
+
+
+def test_packets_for_which_no_frame_is_left_are_counted(pair: Pair) -> None:
+    """Io04: 4,096 frames, all held; 5,000 packets come."""
+    text = f"f :: PollDevice({pair.a.name}, METHOD XDP) -> Queue(5000) -> Idle;"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text) as made:
+        for _ in range(50):
+            for n in range(100):
+                sender.send(frame(n))
+            made.run(rounds=20)
+        got, dropped = int(made.elements["f"].count), int(made.read("f.kernel_drops"))
+        assert got == 4096 and dropped == 904
+        assert "fill_ring_empty\t904" in made.read("f.statistics")
+        assert made.elements["f"].starved > 0
+        assert made.conservation().balanced
+
+
+# -- Io07, Io10, Io11: bytes as on a wire
+
+
+def promiscuity(end: End) -> int:
+    return int(re.search(r"promiscuity (\d+)", ip("-d", "link", "show", end.name, ns=end.ns))[1])  # type: ignore[index]
+
+
+def test_promiscuous_is_set_and_taken_back(pair: Pair) -> None:
+    """Io07."""
+    for sniffers in (0, 1):
+        with contextlib.ExitStack() as stack:
+            for _ in range(sniffers):
+                with inside(pair.a.ns):
+                    stack.enter_context(privileged_sniffer(pair.a.name))
+            with router(pair.a.ns, f"f :: PollDevice({pair.a.name}, METHOD XDP, PROMISC true) -> Discard") as made:
+                assert promiscuity(pair.a) == 1 + sniffers
+                with raw_socket(pair.b) as sender:
+                    sender.send(frame())
+                assert ran(made, "f", 1) == 1
+            assert promiscuity(pair.a) == sniffers
+
+
+@contextmanager
+def privileged_sniffer(name: str) -> Iterator[None]:
+    (held,), _ = privileged.ask({"do": "promiscuous", "device": name})
+    yield
+    os.close(held)
+
+
+@contextmanager
+def tags_beside_frames(end: End, tag: int) -> Iterator[None]:
+    """What leaves at this end has a VLAN tag in the kernel's metadata, as from a VLAN interface."""
+    push = [
+        _bpf.Instruction(_bpf.MOVE_IMM, dst=2, immediate=0x0081),  # 802.1Q, big-endian
+        _bpf.Instruction(_bpf.MOVE_IMM, dst=3, immediate=tag),
+        _bpf.Instruction(_bpf.CALL, immediate=18),  # bpf_skb_vlan_push
+        _bpf.Instruction(_bpf.MOVE_IMM, dst=0, immediate=-1),  # TCX_NEXT
+        _bpf.Instruction(_bpf.EXIT),
+    ]
+    sched_cls, egress = 3, 47
+    program = _bpf.load_program(push, "tags", 0, sched_cls, egress)
+    with inside(end.ns):
+        index = socket.if_nametoindex(end.name)
+        link = _bpf.bpf(_bpf.LINK_CREATE, struct.pack("=8IQ", program, index, egress, 0, 0, 0, 0, 0, 0))
+    yield
+    os.close(link)
+    os.close(program)
+
+
+@both_targets
+@pytest.mark.parametrize("mode", ["native", "generic"])
+def test_tagged_frames_are_whole(wires: tuple[Pair, Pair], target: str, mode: str) -> None:
+    """Io11."""
+    one, two = wires
+    receiver = f"f :: PollDevice({one.a.name}, METHOD XDP, MODE {mode})"
+    text = f"{receiver} -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
+    with router(one.a.ns, text, target=target) as made, raw_socket(two.b) as end:
+        with raw_socket(one.b, receive=False) as sender, tags_beside_frames(one.b, 7):
+            sender.send(frame(3, 100))
+            assert ran(made, "t", 1) == 1
+        assert made.elements["t"].byte_count == 104
+        assert end.recv(2000) in (frame(3, 100)[:12] + b"\x81\0\0\x07" + frame(3, 100)[12:], frame(3, 100))
+
+
+@both_targets
+def test_partial_checksums_are_finished(wires: tuple[Pair, Pair], target: str) -> None:
+    """Io10: UDP from a kernel that leaves the checksum to its device."""
+    one, two = wires
+    text = f"f :: PollDevice({one.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
+    ip("neighbour", "add", one.a.ip, "lladdr", one.a.mac, "dev", one.b.name, ns=one.b.ns)
+    with router(one.a.ns, text, target=target) as made, raw_socket(two.b) as receiver:
+        with inside(one.b.ns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.sendto(b"hello", (one.a.ip, 4000))
+        assert ran(made, "t", 1) == 1
+        data = receiver.recv(2000)
+        words = data[26:34] + b"\0\x11" + data[38:40] + data[34 : 34 + 14]
+        total = sum(int.from_bytes(words[k : k + 2].ljust(2, b"\0"), "big") for k in range(0, len(words), 2))
+        assert total % 0xFFFF == 0
+        assert made.elements["f"].finished == 1
+
+
+def test_tcp_across_with_all_offloads_on(wires: tuple[Pair, Pair]) -> None:
+    """Io10, Jo01: 10 MB between two namespaces."""
+    one, two = wires
+    ip("address", "add", "10.9.0.1/24", "dev", one.b.name, ns=one.b.ns)
+    ip("address", "add", "10.9.0.2/24", "dev", two.b.name, ns=two.b.ns)
+    text = (
+        f"FromDevice({one.a.name}, METHOD XDP) -> Queue -> ToDevice({two.a.name}, METHOD XDP);"
+        f"FromDevice({two.a.name}, METHOD XDP) -> Queue -> ToDevice({one.a.name}, METHOD XDP);"
+    )
+    with router(one.a.ns, text, frames=16384) as made:
+        with inside(two.b.ns):
+            server = socket.create_server(("10.9.0.2", 5000))
+        got: list[int] = []
+        taker = threading.Thread(target=lambda: got.append(drained(server)))
+        giver = threading.Thread(target=give, args=(one.b.ns, ("10.9.0.2", 5000), 10 << 20))
+        with server:
+            taker.start()
+            giver.start()
+            made.run(seconds=20, until=lambda: bool(got))
+            taker.join(1)
+            giver.join(1)
+        assert got == [10 << 20]
+        assert made.conservation().balanced
+
+
+def drained(server: socket.socket) -> int:
+    taken, _ = server.accept()
+    with taken:
+        total = 0
+        while data := taken.recv(1 << 16):
+            total += len(data)
+    return total
+
+
+def give(ns: str, where: tuple[str, int], count: int) -> None:
+    with inside(ns):
+        made = socket.socket()
+    with made:
+        made.connect(where)
+        made.sendall(bytes(count))
+
+
+def test_offloads_are_put_back(pair: Pair) -> None:
+    """Jo03."""
+    before = run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
+    with router(pair.a.ns, f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Discard") as made:
+        assert f"switched off at {pair.b.name}, the peer" in made.read("f.port")
+        assert "tx-tcp-segmentation: off" in run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
+    assert run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout == before
+
+
+# -- Io12: programs
+
+
+def foreign_program(name: str = "stranger") -> int:
+    give = [_bpf.Instruction(_bpf.MOVE_IMM, immediate=_bpf.PASS), _bpf.Instruction(_bpf.EXIT)]
+    return _bpf.load_program(give, name)
+
+
+def attach_the_old_way(end: End, program: int) -> None:
+    run_in(end.ns, ["ip", "link", "show"])
+    with inside(end.ns), _attach.nl.Netlink() as link:
+        index = socket.if_nametoindex(end.name)
+        xdp = _attach.nl.pack_attributes({1: program.to_bytes(4, "little"), 3: (4).to_bytes(4, "little")})
+        link.ask(_attach.nl.RTM_SETLINK, _attach.nl.LINK_BODY.pack(0, 0, index, 0, 0), {43 | 1 << 15: xdp})
+
+
+def test_a_strangers_program_is_not_removed(pair: Pair) -> None:
+    """Io12."""
+    name, index = pair.a.name, 0
+    text = f"f :: FromDevice({name}, METHOD XDP) -> Discard"
+    with inside(pair.a.ns):
+        index = socket.if_nametoindex(name)
+        program = foreign_program()
+        link = _attach.attach(program, index, "native")
+        number = _bpf.program_info(program).id
+        with pytest.raises(MezzoError, match=f"not mezzo's: `stranger`, id {number}(.|\\n)*FORCE true"):
+            Router.from_click(text)
+        assert [x.id for x in _attach.attached_to(index)] == [number]
+        assert _xdp_port.Port.refusal(name) == f"it has the XDP program `stranger` (id {number})"
+        with router("", text.replace("METHOD XDP", "METHOD XDP, FORCE true")) as made:
+            assert f"replaced\treplaced the program `stranger` (id {number}, native)" in made.read("f.port")
+    os.close(link)
+    os.close(program)
+
+
+def test_our_own_left_behind_is_replaced(pair: Pair) -> None:
+    """Io12."""
+    program = foreign_program("mezzo_xsk")
+    attach_the_old_way(pair.a, program)
+    with router(pair.a.ns, f"f :: PollDevice({pair.a.name}, METHOD XDP) -> Discard") as made:
+        assert "replaced the program `mezzo_xsk`" in made.read("f.port")
+        with raw_socket(pair.b) as sender:
+            sender.send(frame())
+        assert ran(made, "f", 1) == 1
+    os.close(program)
+    with inside(pair.a.ns):
+        assert not _attach.attached_to(socket.if_nametoindex(pair.a.name))
+
+
+def test_a_killed_router_leaves_nothing_and_the_next_one_starts(pair: Pair) -> None:
+    """Io12: kill -9 under load, three times."""
+    text = f"f :: FromDevice({pair.a.name}, METHOD XDP) -> c :: Counter -> Queue -> ToDevice({pair.a.name});"
+    halt = threading.Event()
+
+    def load() -> None:
+        with raw_socket(pair.b, receive=False) as sender:
+            while not halt.is_set():
+                sender.send(frame())
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    try:
+        for _ in range(3):
+            with started_in(pair.a.ns, [sys.executable, "-c", RUNS, text]) as process:
+                assert process.stdout is not None and process.stdout.readline() == "it runs\n"
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+    finally:
+        halt.set()
+        loader.join()
+    with inside(pair.a.ns):
+        index = socket.if_nametoindex(pair.a.name)
+        wait_until(lambda: not _attach.attached_to(index))
+
+
+RUNS = """
+import sys
+from mezzo.runtime.router import Router
+router = Router.from_click(sys.argv[1], frames=4096, target="python")
+router.run(seconds=20, until=lambda: int(router.elements["c"].count) > 100)
+print("it runs", flush=True)
+router.run()
+"""
+
+
+# -- the device goes away
+
+
+@both_targets
+def test_an_interface_that_goes_away_is_told_once_and_the_rest_goes_on(wires: tuple[Pair, Pair], target: str) -> None:
+    one, two = wires
+    text = (
+        f"f :: FromDevice({one.a.name}, METHOD XDP) -> Discard; g :: FromDevice({two.a.name}, METHOD XDP) -> Discard;"
+        f"InfiniteSource(DATA \\<{frame().hex()}>, LIMIT 1) -> Queue -> t :: ToDevice({one.a.name});"
+    )
+    with router(one.a.ns, text, target=target) as made:
+        said: list[str] = []
+        made.say = said.append  # type: ignore[method-assign]
+        ip("link", "del", one.b.name, ns=one.b.ns)
+        made.run(seconds=5, until=lambda: bool(said))
+        with raw_socket(two.b) as sender:
+            sender.send(frame())
+        assert ran_for(made, "g", 1) == 1
+        made.run(seconds=0.2)
+        assert len(said) == 1 and f"{one.a.name} is gone" in said[0]
+        assert "state\tgone" in made.read("f.port") and "state\topen" in made.read("g.port")
+        assert made.conservation().balanced
+
+
+@both_targets
+def test_a_link_goes_down_and_up(pair: Pair, target: str) -> None:
+    text = f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({pair.a.name});"
+    with router(pair.a.ns, text, target=target) as made:
+        said: list[str] = []
+        made.say = said.append  # type: ignore[method-assign]
+        ip("link", "set", pair.a.name, "down", ns=pair.a.ns)
+        made.run(seconds=5, until=lambda: bool(said))
+        assert said[0].endswith(f"{pair.a.name} down")
+        ip("link", "set", pair.a.name, "up", ns=pair.a.ns)
+        made.run(seconds=5, until=lambda: any(line.endswith(" up") for line in said))
+        with raw_socket(pair.b) as sender:
+            sender.send(frame(1))
+            assert ran_for(made, "t", 1) == 1
+
+
+def ran_for(made: Router, element: str, count: int) -> int:
+    made.run(seconds=5, until=lambda: int(made.elements[element].count) >= count)
+    return int(made.elements[element].count)
+
+
+# -- again and again
+
+
+def test_opening_and_closing_leaves_nothing(pair: Pair) -> None:
+    text = f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Queue -> ToDevice({pair.a.name});"
+
+    def cycle() -> tuple[int, int]:
+        with router(pair.a.ns, text, target="python", frames=1024):
+            pass
+        gc.collect()
+        mine = [n for n in _bpf.program_ids() if (p := _bpf.program_by_id(n)) and p.name == _attach.PROGRAM_NAME]
+        return len(os.listdir("/proc/self/fd")), len(mine)
+
+    first = cycle()
+    for _ in range(10):
+        last = cycle()
+    assert last[0] == first[0]
+    with inside(pair.a.ns):
+        assert not _attach.attached_to(socket.if_nametoindex(pair.a.name))
