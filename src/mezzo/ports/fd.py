@@ -1,0 +1,425 @@
+"""Any descriptor that carries frames: a socket pair to another program, a tap that somebody else opened.
+
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    FromDevice(5, METHOD FD) -> …                 # 5 = left.fileno()
+    ports.connect("fd", str(left.fileno()))
+
+One read is one frame, so the descriptor must keep boundaries: a datagram or sequenced-packet socket, or /dev/net/tun.
+It is duplicated, so whoever gave it may close it.  What is in front of a frame is said by ENCAP: DIX (Ethernet II, also
+the default), LLC (802.3 with LLC and SNAP, RFC 1042), PI (the four bytes of a tap without IFF_NO_PI, then DIX).  In the
+graph frames are DIX always.
+
+Reading never stalls the other end: where no frame of the arena is free, packets are read all the same, and counted as
+`overflows`.
+"""
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import stat
+import struct
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.elements import (
+    NO_FRAME,
+    Arg,
+    Array,
+    Bool,
+    ConfigError,
+    Word,
+    bounded,
+    flag,
+    frame_address,
+    i64,
+    libc,
+    mem_copy,
+    mem_u16,
+    mem_u32,
+    mem_u64,
+    python,
+    set_mem_u16,
+    set_mem_u32,
+    set_mem_u64,
+    u16,
+    u32,
+    u64,
+)
+from mezzo.ports import port
+from mezzo.ports._checksum import net16, set_net16
+from mezzo.ports._libc import address_of
+from mezzo.ports._memory import Memory
+from mezzo.ports._packet_socket import enlarge
+from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at
+from mezzo.ports.from_device import FromDevice
+from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
+from mezzo.ports.to_device import ToDevice
+
+ENCAPS = {"DIX": 0, "ETHER": 0, "LLC": 1, "PI": 2, "DIXPI": 2}
+DIX, LLC, PI = 0, 1, 2
+BATCH = 64
+MOST = 1 << 16
+MESSAGE, VECTOR, PREFIX = 64, 16, 8  # struct mmsghdr, struct iovec, and bytes put in front of or into a frame
+VECTORS = 3  # of a message
+SPARE = 1 << 16  # where a packet is read to that nobody has room for
+SIZE = BATCH * (MESSAGE + VECTORS * VECTOR + PREFIX)
+FRAME_START, STAGGER = 128, 64
+ADDRESSES, LLC_SIZE, ETHERTYPES = 12, 8, 1536
+SNAP = 0x0000_0003_AAAA  # as it stands in memory: AA AA 03 00 00 00
+DONT_WAIT, NO_SIGNAL, TRUNCATED = 0x40, 0x4000, 0x20
+WOULD_BLOCK, NO_BUFFERS, INTERRUPTED = errno.EAGAIN, errno.ENOBUFS, errno.EINTR
+GONE = (errno.EPIPE, errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, errno.ENOTSOCK, errno.EBADFD)
+TUNGETIFF, IFF_NO_PI, IFF_VNET_HDR = 0x8004_54D2, 0x1000, 0x4000
+BUFFER = 4 << 20
+
+
+class Port(port.Port):
+    """A descriptor that the user gave."""
+
+    method = "fd"
+
+    def __init__(self, device="", **hooks):
+        super().__init__(str(device), **hooks)
+        self.fd, self.kind, self.rings = -1, "", {}
+
+    def open(self, arena):
+        number = descriptor_of(self.device)
+        self.kind = kind_of(number)
+        self.check_tap(number)
+        self.fd = os.dup(number)
+        self.defer("closing the descriptor", lambda: os.close(self.fd))
+        os.set_blocking(self.fd, False)
+        if self.kind == "socket":
+            with socket.socket(fileno=os.dup(self.fd)) as made:
+                enlarge(made, socket.SO_RCVBUF, 33, BUFFER)
+                enlarge(made, socket.SO_SNDBUF, 32, BUFFER)
+        for end in self.ends:
+            memory = Memory(SIZE + SPARE)
+            self.keep("memory of messages", memory.free)
+            write_messages(memory, end)
+            end.use_memory(memory.address, self.fd, self.kind == "socket", arena)
+            self.rings[end] = Ring.make(end.slots_ or 2 * BATCH, TRANSMIT if end.is_transmitter else RECEIVE)
+            self.keep("the ring", self.rings[end].close)
+
+    def check_tap(self, number):
+        """A tap that was opened for something else would give frames with something else in front."""
+        if self.kind != "tap":
+            return
+        flags = struct.unpack_from("=H", fcntl.ioctl(number, TUNGETIFF, bytes(40)), 16)[0]
+        if flags & IFF_VNET_HDR:
+            hint = "open it without IFF_VNET_HDR, or let METHOD TAP open it"
+            raise MezzoError(Diagnostic(f"descriptor {number} is a tap with virtio-net headers", hint=hint))
+        wanted = DIX if flags & IFF_NO_PI else PI
+        for end in self.ends:
+            if end.way != wanted:
+                name = "DIX" if wanted == DIX else "PI"
+                how = "with" if wanted == DIX else "without"
+                what = f"descriptor {number} is a tap {how} IFF_NO_PI, so ENCAP {end.encap_name()} is wrong"
+                raise MezzoError(Diagnostic(what, hint=f"say ENCAP {name}"))
+
+    # -- the other end is closed
+
+    def end(self):
+        """Nothing comes any more: what is watched from now on, an empty epoll, is never readable."""
+        if self.state == "open":
+            self.state = "gone"
+            with select.epoll() as quiet:
+                os.dup2(quiet.fileno(), self.fd, inheritable=False)
+
+    # -- what it tells
+
+    def facts(self):
+        return super().facts() | {"kind": self.kind, "encap": self.ends[0].encap_name()}
+
+    def descriptors(self):
+        return [(end, self.fd, select.POLLIN) for end in self.receivers.values()]
+
+    def frames(self):
+        told = {f"ring of {end.name}": len(ring.slots()) for end, ring in self.rings.items()}
+        return told | {f"to be read to by {end.name}": end.parked() for end in self.receivers.values()}
+
+
+def descriptor_of(text):
+    """The number, which must be of an open descriptor."""
+    if not text.isdigit():
+        hint = "METHOD FD takes the number of one that is open"
+        raise MezzoError(Diagnostic(f"`{text}` is no descriptor", hint=hint))
+    try:
+        os.fstat(int(text))
+    except OSError as trouble:
+        raise MezzoError(f"descriptor {text}: {trouble.strerror}") from trouble
+    return int(text)
+
+
+def kind_of(number):
+    """`socket` or `tap`; what keeps no boundaries between frames is refused."""
+    mode = os.fstat(number).st_mode
+    if stat.S_ISSOCK(mode):
+        with socket.socket(fileno=os.dup(number)) as made:
+            if made.type in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW):
+                return "socket"
+        what = "a stream socket"
+    elif stat.S_ISCHR(mode) and os.readlink(f"/proc/self/fd/{number}") == "/dev/net/tun":
+        return "tap"
+    else:
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a file or terminal"
+    hint = "give a datagram or sequenced-packet socket (socketpair(AF_UNIX, SOCK_DGRAM)), or a tap"
+    raise MezzoError(Diagnostic(f"descriptor {number} is {what}, which keeps no boundaries between frames", hint=hint))
+
+
+def write_messages(memory, end):
+    """What stays the same in the messages of an end."""
+    first = memory.address + BATCH * MESSAGE
+    prefixes = first + BATCH * VECTORS * VECTOR
+    for k in range(BATCH):
+        vectors, prefix = first + k * VECTORS * VECTOR, prefixes + k * PREFIX
+        used = {DIX: 1, PI: 2, LLC: 3 if end.is_transmitter else 1}[end.way]
+        struct.pack_into("=QI4xQQQQi4xI4x", memory.map, k * MESSAGE, 0, 0, vectors, used, 0, 0, 0, 0)
+        if end.way == PI:
+            struct.pack_into("=QQ", memory.map, vectors - memory.address, prefix, 4)
+        if end.way == LLC and end.is_transmitter:
+            struct.pack_into("=QQ", memory.map, vectors - memory.address + VECTOR, prefix, LLC_SIZE)
+            memory.map[prefix - memory.address : prefix - memory.address + 8] = b"\0\0\xaa\xaa\x03\0\0\0"
+
+
+class _Half:
+    """What both ends know, in Python."""
+
+    def set_way(self):
+        name = (self.encap or "DIX").upper()
+        if name not in ENCAPS:
+            raise ConfigError(f"ENCAP: expected DIX, LLC or PI, not {name}")
+        self.way = ENCAPS[name]
+
+    def encap_name(self):
+        return ("DIX", "LLC", "PI")[self.way]
+
+    def use_memory(self, at, descriptor, is_socket, arena):
+        self.messages, self.vectors = at, at + BATCH * MESSAGE
+        self.prefixes = at + BATCH * (MESSAGE + VECTORS * VECTOR)
+        self.fd, self.several, self.frame_room = descriptor, is_socket, arena.frame_size
+        names = ("recvmmsg", "sendmmsg") if is_socket else ("readv", "writev")
+        self.call_at = address_of(names[self.is_transmitter])
+
+    def initialize(self):
+        super().initialize()
+        self.use_ring(self.port.rings[self])
+
+
+class Receiver(_Half, FromDevice):
+    """From the descriptor into frames that lie ready for it."""
+
+    knows = ("promisc", "sniffer", "encap")  # nothing is filtered, and nobody else hears it
+    stop = Arg(Bool(), False, "stops the router when the other end is closed", positional=False)
+
+    ready_frames: Array[u32, BATCH]  # the frame of each message, or NO_FRAME: it is read to nowhere
+    ended: flag
+    messages: u64
+    vectors: u64
+    prefixes: u64
+    fd: i64
+    several: flag
+    call_at: u64
+    frame_room: u32
+    overflows: u64
+    too_long: u64
+    reads = {
+        "overflows": "packets that were read while no frame was free",
+        "too_long": "packets that no frame can hold",
+    }
+
+    def configure(self):
+        super().configure()
+        self.set_way()
+
+    def receive(self) -> u32:
+        head, tail, n = mem_u32(self.ring + HEAD), mem_u32(self.ring + TAIL), self.slots
+        room = min(n - 1 - between(head, tail, n), BATCH)
+        if self.ended or room == 0:
+            return between(head, tail, n)
+        got = self.read(min(room, self.lay_ready()))
+        for k in bounded(got, BATCH):
+            message = self.messages + u64(k) * MESSAGE
+            length = mem_u32(message + 56)
+            if length == 0:
+                self.ended = True
+                break
+            f = self.ready_frames[k]
+            if f == NO_FRAME:
+                self.overflows += 1
+            elif mem_u32(message + 48) & TRUNCATED != 0:
+                self.too_long += 1
+            elif self.take(f, tail, length):
+                self.ready_frames[k] = NO_FRAME
+                tail = after(tail, n)
+        set_mem_u32(self.ring + TAIL, tail)
+        if self.ended:
+            self.tell_end()
+        return between(head, tail, n)
+
+    def take(self, f: u32, tail: u32, length: u32) -> flag:
+        """A packet of `length` bytes, with what is in front of it, becomes a slot."""
+        start = FRAME_START + (f & 3) * STAGGER
+        if self.way == PI:
+            if length <= 4:
+                return False
+            length -= 4
+        if self.way == LLC:
+            to = frame_address(f) + start
+            if length >= 22 and net16(to + ADDRESSES) < ETHERTYPES and mem_u64(to + 14) & 0xFFFF_FFFF_FFFF == SNAP:
+                # 802.3 says how long it is, so padding can be told.
+                length = min(length, max(u32(net16(to + ADDRESSES)) + 14, 22)) - LLC_SIZE
+                mem_copy(to + LLC_SIZE, to, ADDRESSES)
+                start += LLC_SIZE
+        put_slot(self.ring, tail, u64(f) | u64(length) << 32, start)
+        return True
+
+    def lay_ready(self) -> u32:
+        """Gives messages frames to read to; how many may be read, of which the last may go to nowhere."""
+        for k in bounded(BATCH, BATCH):
+            if self.ready_frames[k] == NO_FRAME:
+                f = self.take_frame()
+                self.ready_frames[k] = f
+                vector = self.vectors + u64(k) * (VECTORS * VECTOR) + (VECTOR if self.way == PI else 0)
+                if f == NO_FRAME:
+                    set_mem_u64(vector, self.messages + SIZE)
+                    set_mem_u64(vector + 8, SPARE)
+                    return k + 1
+                start = FRAME_START + (f & 3) * STAGGER
+                set_mem_u64(vector, frame_address(f) + start)
+                set_mem_u64(vector + 8, self.frame_room - start)
+        return BATCH
+
+    def read(self, most: u32) -> u32:
+        """Reads packets; how many."""
+        if self.several:
+            answer = libc(self.call_at, self.fd, self.messages, most, DONT_WAIT, 0)
+            if answer < 0:
+                self.ended = self.is_end(answer)
+                return 0
+            return u32(answer)
+        for k in bounded(most, BATCH):
+            vectors = self.vectors + u64(k) * (VECTORS * VECTOR)
+            answer = libc(self.call_at, self.fd, vectors, 2 if self.way == PI else 1)
+            if answer <= 0:
+                self.ended = self.is_end(answer)
+                return k
+            set_mem_u32(self.messages + u64(k) * MESSAGE + 56, u32(answer))
+        return most
+
+    def is_end(self, answer: i64) -> flag:
+        """Does the system call say that nothing comes any more?"""
+        return answer != -WOULD_BLOCK and answer != -INTERRUPTED and answer != -NO_BUFFERS
+
+    @python
+    def tell_end(self):
+        self.port.end()
+        self.say(f"{self.name}: descriptor {self.device}: the other end was closed")
+        if self.stop:
+            self.router.please_stop()
+
+    def use_memory(self, at, descriptor, is_socket, arena):
+        super().use_memory(at, descriptor, is_socket, arena)
+        for k in range(BATCH):
+            self.ready_frames[k] = NO_FRAME
+
+    def parked(self):
+        return sum(self.ready_frames[k] != NO_FRAME for k in range(BATCH))
+
+
+class Transmitter(_Half, ToDevice):
+    """From frames of the arena to the descriptor; what the other end has no room for waits."""
+
+    encap = Arg(Word(), None, "what is in front of a frame: DIX, LLC or PI", positional=False)
+    wait_ns = 0  # no completion is waited for: what is in the ring has not been taken yet
+
+    messages: u64
+    vectors: u64
+    prefixes: u64
+    fd: i64
+    several: flag
+    call_at: u64
+    frame_room: u32
+    waits: u64
+    gone: u64
+    errors: u64
+    reads = {
+        "waits": "how often the other end had no room",
+        "gone": "packets dropped because the other end was closed",
+        "errors": "packets that the kernel refused",
+    }
+
+    def configure(self):
+        super().configure()
+        self.set_way()
+
+    def transmit(self):
+        for _ in bounded(MOST, MOST):
+            if self.send_some() == 0:
+                break
+
+    def send_some(self) -> u32:
+        """One system call, or one a packet for what is no socket; how many packets it was the end of."""
+        n = self.slots
+        first = after(mem_u32(self.ring + TAIL), n)
+        count = min(between(first, mem_u32(self.ring + HEAD), n), BATCH)
+        if count == 0:
+            return 0
+        at = first
+        for k in bounded(count, BATCH):
+            place = slot_at(self.ring, at)
+            word = mem_u64(place)
+            self.lay(k, frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF), u32(word >> 32) & 0xFFFF)
+            at = after(at, n)
+        done = self.judge(self.write(count), count)
+        for _ in bounded(done, BATCH):
+            self.give_frame(mem_u32(slot_at(self.ring, first)))
+            first = after(first, n)
+        self.complete(done)
+        return done
+
+    def lay(self, k: u32, at: u64, length: u32):
+        """Message `k` is the frame at `at`, with what is to be in front of it or in it."""
+        vector = self.vectors + u64(k) * (VECTORS * VECTOR)
+        prefix = self.prefixes + u64(k) * PREFIX
+        if self.way == PI:
+            vector += VECTOR
+            set_mem_u16(prefix + 2, mem_u16(at + ADDRESSES))
+        if self.way == LLC:
+            plain = length < 14 or net16(at + ADDRESSES) < ETHERTYPES
+            set_mem_u64(vector + VECTOR + 8, u64(0) if plain else u64(LLC_SIZE))
+            set_net16(prefix, u16(length - 14 + LLC_SIZE))
+            head = min(length, u32(ADDRESSES))
+            set_mem_u64(vector, at)
+            set_mem_u64(vector + 8, head)
+            set_mem_u64(vector + 2 * VECTOR, at + head)
+            set_mem_u64(vector + 2 * VECTOR + 8, length - head)
+        else:
+            set_mem_u64(vector, at)
+            set_mem_u64(vector + 8, length)
+
+    def write(self, count: u32) -> i64:
+        if self.several:
+            return libc(self.call_at, self.fd, self.messages, count, DONT_WAIT | NO_SIGNAL)
+        parts: u32 = 1
+        if self.way != DIX:
+            parts = 2 if self.way == PI else 3
+        for k in bounded(count, BATCH):
+            answer = libc(self.call_at, self.fd, self.vectors + u64(k) * (VECTORS * VECTOR), parts)
+            if answer < 0:
+                return i64(k) if k != 0 else answer
+        return i64(count)
+
+    def judge(self, answer: i64, count: u32) -> u32:
+        """How many packets are done with, by what the system call said."""
+        if answer >= 0:
+            return u32(answer)
+        if answer == -WOULD_BLOCK or answer == -NO_BUFFERS or answer == -INTERRUPTED:
+            self.waits += 1
+            return 0
+        if u64(-answer) in GONE:
+            self.gone += count
+            return count
+        self.errors += 1
+        return 1
