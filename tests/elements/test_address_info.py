@@ -25,6 +25,7 @@ def test_Bo07_a_plain_name_is_the_host_and_as_a_prefix_the_network() -> None:
     address, length = IPPrefix().parse("a", env)
     assert (address >> 8, length) == (0x121A04, 24)
     assert EtherAddress().parse("a", env) == 0x000102030405
+    assert IPPrefix().parse("a:ip/32", env) == (0x121A0409, 32)
 
 
 def test_a_network_without_host_bits_names_no_host() -> None:

@@ -228,13 +228,17 @@ class IPAddress(Kind):
 
 
 class IPPrefix(Kind):
-    """An IPv4 prefix, 10.0.0.0/8 or 10.0.0.0/255.0.0.0, or a name; the value is (address, length)."""
+    """An IPv4 prefix, 10.0.0.0/8 or 10.0.0.0/255.0.0.0, NAME or NAME/32; the value is (address, length)."""
 
     words = "an IPv4 prefix such as 10.0.0.0/8"
 
     def parse(self, text: str, env: Env) -> tuple[int, int]:
         known = env.look("prefix", text)
-        return known if known is not None else address.parse_prefix(text)
+        if known is not None:
+            return known
+        name, slash, bits = text.partition("/")
+        host = env.look("ip", name) if slash else None
+        return address.parse_prefix(text if host is None else f"{address.format_ip(host)}/{bits}")
 
     def show(self, value: Any) -> str:
         return f"{address.format_ip(value[0])}/{value[1]}"
