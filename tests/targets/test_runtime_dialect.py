@@ -269,6 +269,17 @@ def test_a_packets_bytes_have_an_address(target: str) -> None:
 
 
 @both
+def test_no_address_lies_outside_the_arena(target: str) -> None:
+    engine = start(
+        target, alone(unit_of(entry("f", U64, (ops.Return(ops.FrameAddress(F)),), Param("f", U32)))), arena=Arena(4)
+    )
+    first, last = engine.call(0, "f", 0), engine.call(0, "f", 3)
+    assert (first - engine.arena.address, last - first) == (engine.arena.data_offset, 3 * 2048)
+    assert not engine.call(0, "f", 4) and not engine.call(0, "f", NO_FRAME)
+    assert engine.drops(0) == {"fault": 2}
+
+
+@both
 def test_lent_frames_are_adopted_with_fresh_metadata(target: str) -> None:
     body = (
         ops.Make("q", c(60)),

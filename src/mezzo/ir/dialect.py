@@ -99,10 +99,11 @@ class Libc(Expr):
 
 @node
 class FrameAddress(Expr):
-    """The address of the first byte of frame `frame`."""
+    """The address of the first byte of frame `frame`; faults where there is no such frame."""
 
     frame: Expr  # u32
     type: Type = U64
+    span: Span | None = span_field()
 
 
 @node

@@ -13,7 +13,7 @@ from mezzo.ir.spec import ROWS
 # These can fault, act, or give another value the next time.
 ACTS = (
     ops.PLoad, ops.Sum16, ops.Index, ops.SlotUsed, ops.BlobLoad, ops.Call, ops.Host, ops.Random, ops.MemLoad,
-    ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame,
+    ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame, ops.FrameAddress,
 )  # fmt: skip
 N = TypeVar("N", bound=ops.Node)
 

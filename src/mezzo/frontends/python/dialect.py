@@ -100,7 +100,7 @@ class Dialect(Arguments):
 
     def fn_frame_address(self, node: ast.Call) -> Value:
         (frame,) = self.raw(node, 1, "frame")
-        return Num(ops.FrameAddress(self.number(frame, U32)))
+        return Num(ops.FrameAddress(self.number(frame, U32), span=self.span(node)))
 
     def my_lend(self, node: ast.Call, name: str) -> Value:
         (packet,) = self.raw(node, 1, "p")

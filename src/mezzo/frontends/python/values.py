@@ -185,6 +185,7 @@ def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
 EFFECTS = (ops.Random, ops.Call, ops.Host, ops.Atomic, ops.Libc, ops.TakeFrame)
 ACTING = (
     *EFFECTS, ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.MemLoad, ops.MemSum16,
+    ops.FrameAddress,
 )  # fmt: skip
 
 

@@ -110,7 +110,9 @@ def _libc(f: Frame, e: ops.Libc) -> str:
 def _frame_address(f: Frame, e: ops.FrameAddress) -> str:
     give_away(f)
     t, arena = f.t, f.site.arena
-    wide = t.widen(value(f, e.frame), "i32", "i64")
+    frame = value(f, e.frame)
+    f.check(t.op(f"icmp ult i32 {frame}, {arena.frames}"))
+    wide = t.widen(frame, "i32", "i64")
     at = t.op(f"shl nuw nsw i64 {wide}, {arena.frame_size.bit_length() - 1}")
     base = t.op("ptrtoint ptr %a to i64")
     return t.op(f"add i64 {base}, {t.op(f'add nuw nsw i64 {at}, {arena.data_offset}')}")

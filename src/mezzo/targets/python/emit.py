@@ -81,7 +81,7 @@ EXPR: dict[type, Callable[[Any], str]] = {
     ops.Atomic: lambda x: f"atomic({x.op!r}, {expr(x.address)}, {expr(x.value)}, {x.type.bits // 8})",
     ops.MemSum16: lambda x: f"mem_sum16({expr(x.address)}, {expr(x.length)}, {expr(x.init)})",
     ops.Libc: lambda x: f"libc({', '.join(expr(a) for a in (x.address, *x.args))})",
-    ops.FrameAddress: lambda x: f"me.engine.arena.frame_address({expr(x.frame)})",
+    ops.FrameAddress: lambda x: f"frame_address(me.engine.arena, {expr(x.frame)})",
     ops.TakeFrame: lambda x: "me.engine.arena.take_frame()",
 }
 

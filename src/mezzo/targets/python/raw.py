@@ -73,6 +73,11 @@ def libc(address: int, *words: int) -> int:
     return -ctypes.get_errno() if result & MINUS_ONE == MINUS_ONE else result
 
 
+def frame_address(arena: Arena, frame: int) -> int:
+    need(frame < arena.frames)
+    return arena.frame_address(frame)
+
+
 def adopt(arena: Arena, frame: int, start: int, length: int) -> Packet:
     need(arena.in_ring(frame) and start + length <= arena.frame_size)
     return arena.adopt(frame, start, length)
