@@ -168,6 +168,7 @@ class Element(Wired):
     early: tuple[str, ...] = ("encap",)  # handlers that the configuration alone answers, before `initialize`
     runtime = False  # its packet code may use the runtime dialect (raw memory, C functions, frames): mezzo's own ports
     wants_task = True  # is the task scheduled at the start
+    watches = False  # may descriptors make the task runnable (`router.watch`)
     state_specs: dict[str, StateSpec] = {}
     arguments: dict[str, Arg] = {}
     handler_table: dict[str, Handler] = {}

@@ -8,8 +8,9 @@ An idle thread spins for SPIN_NS, for a wake-up costs two system calls and both 
     sleeps        ppoll(2) over its eventfd and descriptors, unless somebody rang
 
 Whoever changes what a polled task of this thread looks at reads `asleep` after the change, and where it is set swaps
-it for 0 and writes the eventfd.  The barrier lies on one side of (change, read) or between them: before it, the change
-was there when the polled tasks ran; behind it, `asleep` is seen.  So no wake-up is lost, and who rings needs no barrier.
+it for 0 and writes the eventfd.  The barrier lies between two of these, or on one side of both: behind the change, that
+was there when the polled tasks ran; in front of the read, `asleep` is seen.  So no wake-up is lost, and who rings needs
+no barrier.
 
 The bell is a line of memory: asleep, eventfd, mail (u32 each), and for thread 0 `told`: somebody fell asleep.
 A timer of this thread that another one sets comes by mail: `far` holds the time, its last bits count settings.
@@ -17,13 +18,26 @@ A timer of this thread that another one sets comes by mail: `far` holds the time
 `run` comes back DONE when nothing is left to do here; whether that is so everywhere only the runtime can tell.
 """
 
-from mezzo.elements.args import Arg, Bool
-from mezzo.elements.element import Array, entry
+from mezzo.elements import (
+    Arg,
+    Array,
+    Bool,
+    Int,
+    atomic_swap_u32,
+    bounded,
+    entry,
+    flag,
+    i64,
+    libc,
+    load_acquire_u32,
+    mem_u16,
+    mem_u32,
+    set_mem_u64,
+    store_release_u32,
+    u32,
+    u64,
+)  # fmt: skip
 from mezzo.elements.scheduler import BUDGET, CLOCK_EVERY, DONE, NEVER, STOPPED, WAIT, Scheduler
-from mezzo.ir.types import BOOL as flag
-from mezzo.ir.types import I64 as i64
-from mezzo.ir.types import U32 as u32
-from mezzo.ir.types import U64 as u64
 
 POLL_EVERY = 32  # rounds
 SPIN_NS = 20_000
@@ -33,10 +47,6 @@ BUSY, SPINNING, ANNOUNCED = 0, 1, 2
 ASLEEP, EVENT, MAIL, TOLD = 0, 4, 8, 12  # in the bell
 SEQUENCE = 15  # the bits of a time in `far` that count settings
 
-# packet language
-bounded = libc = load_acquire_u32 = store_release_u32 = atomic_swap_u32 = None
-mem_u16 = mem_u32 = set_mem_u64 = None
-
 
 class ThreadScheduler(Scheduler):
     """Runs tasks and timers of a thread, and sleeps; made by mezzo."""
@@ -44,6 +54,7 @@ class ThreadScheduler(Scheduler):
     runtime = True
     first = Arg(Bool(), True)  # thread 0, which Python is waiting for
     several = Arg(Bool(), False)  # there are further threads
+    places = Arg(Int(), 1)
     bell: u64  # addresses
     first_bell: u64
     fds: u64
@@ -174,6 +185,8 @@ class ThreadScheduler(Scheduler):
 
     @entry
     def run(self, count: u64) -> u64:
+        if self.settling:
+            self.visit()
         for _ in bounded(u32(count), 0xFFFF_FFFF):
             if self.stop != 0:
                 return STOPPED

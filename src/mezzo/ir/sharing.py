@@ -41,8 +41,8 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Threading:
-    """Of a program: tasks[t] and timers[t] are the thread of task or timer t; shares[i], homes[i] of instance i: who may
-    run its code when nobody else runs; polled[k]: the tasks of thread k that other threads can make runnable."""
+    """Of a program: tasks[t] and timers[t] are the thread of task or timer t; homes[i] is the thread whose code Python
+    calls for instance i; polled[k] are the tasks of thread k that other threads can make runnable."""
 
     count: int
     tasks: tuple[int, ...]

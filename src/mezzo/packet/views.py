@@ -4,9 +4,9 @@ A view maps the arena's memory once more: pages of its own in front, for control
 metadata and data behind, at the same offsets.  So code that is given a view's address works on the shared packets and
 the thread's own list, and needs neither a lock nor to know.
 
-Between the lists lies the depot: a stack of free frames at the end of the shared part, under a lock word.  A thread whose
-list is empty takes BATCH frames, one whose list grows beyond `most` gives back what is over `keep`.  Native code moves
-frames; Python counts them, and moves them only while no thread runs.
+Between the lists lies the depot: a stack of free frames at the end of the shared part, under a lock word.  A thread
+whose list is empty takes BATCH frames, one whose list grows beyond `most` gives back what is over `keep`.  Native code
+moves frames; Python counts them, and moves them only while no thread runs.
 
     depot      lock (u32) at 0, count (u64) at 64, then `frames` x u32 at 128
 """
@@ -50,7 +50,10 @@ class View:
         self._memory = (ctypes.c_char * own).from_address(self.address)
         self.front = memoryview(self._memory).cast("B")
         control, whole = self.front[:4096].cast("Q"), arena.mem[:4096].cast("Q")
-        self.control, self.free = control, self.front[arena.free_offset : arena.free_offset + 4 * arena.frames].cast("I")
+        self.control, self.free = (
+            control,
+            self.front[arena.free_offset : arena.free_offset + 4 * arena.frames].cast("I"),
+        )
         control[:2] = whole[:2]  # frames, frame_size
 
     def close(self) -> None:

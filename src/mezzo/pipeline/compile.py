@@ -18,13 +18,17 @@ from mezzo.elements import confparse, library
 from mezzo.elements.args import Env
 from mezzo.elements.element import PLACED, Element, Trouble
 from mezzo.elements.scheduler import Scheduler
+from mezzo.elements.thread_scheduler import ThreadScheduler
 from mezzo.elements.wiring import Wired, reachable
 from mezzo.frontends.click import parse_click
 from mezzo.graph import Connection, Graph, Instance, Resolved, assemble, check
-from mezzo.ir.module import Linked, Program, Unit
+from mezzo.ir.module import Program, Unit
+from mezzo.ir.sharing import Threading
 from mezzo.pipeline.edges import count_edges
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.loops import guard_loops
+from mezzo.pipeline.schedulers import check_threads, make_schedulers, wishes_of, with_schedulers
+from mezzo.pipeline.threads import deal
 from mezzo.pipeline.units import make, units_of
 
 
@@ -39,6 +43,12 @@ class Plan:
     linker: Linker
     warnings: list[Diagnostic] = field(default_factory=list)
     edges: dict[str, Connection] = field(default_factory=dict)  # hidden counters; see pipeline/edges
+    threading: Threading | None = None  # where there are several threads; the last elements are their schedulers
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether schedulers sleep by themselves, as they must beside other threads and descriptors."""
+        return isinstance(self.elements[0], ThreadScheduler)
 
     def whole(self) -> Program:
         """The program with every unit's bodies: what a target asks for when the code is not on disk."""
@@ -54,7 +64,8 @@ class Plan:
         return replace(self.program, instances=tuple(instances))
 
     def by_name(self) -> dict[str, Element]:
-        return {e.name: e for e in self.elements[1:] if e.name not in self.edges}
+        hidden = {*self.edges, *(e.name for e in self.elements if isinstance(e, Scheduler))}
+        return {e.name: e for e in self.elements if e.name not in hidden}
 
 
 def compile_text(
@@ -64,10 +75,11 @@ def compile_text(
     library_path: Sequence[Path] = (),
     virtual: bool = False,
     counted: bool = False,
+    threads: int = 1,
 ) -> Plan:
     """The plan of a configuration in the Click language; `counted`: with a counter on every connection."""
     flat = parse_click(text, file, variables or {}, library_path, is_class, library.names_of_files())
-    return compile_graph(assemble(flat), virtual, folder=str(Path(file).parent), counted=counted)
+    return compile_graph(assemble(flat), virtual, folder=str(Path(file).parent), counted=counted, threads=threads)
 
 
 def compile_graph(
@@ -76,8 +88,10 @@ def compile_graph(
     made: Mapping[str, Element] | None = None,
     folder: str = ".",
     counted: bool = False,
+    threads: int = 1,
 ) -> Plan:
     """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
+    check_threads(threads, virtual)
     given, edges = graph, dict[str, Connection]()
     if counted:
         # Errors about ports must show the graph as it was written.
@@ -89,9 +103,17 @@ def compile_graph(
     # Who is reached by what is a matter of the graph alone.
     linker = Linker(resolved, elements, units)
     tasks, timers, linked = linker.run()
-    scheduler = make_scheduler(virtual, len(tasks), len(timers))
-    program = Program((scheduler[1], *linked), tasks, timers)
-    return Plan(given, resolved, [scheduler[0], *elements], program, linker, warnings, edges)
+    schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, any(e.watches for e in elements))
+    program = Program((schedulers[0][1], *linked), tasks, timers)
+    everyone = [schedulers[0][0], *elements, *(element for element, _ in schedulers[1:])]
+    wishes, strange = wishes_of(elements, threads)
+    plan = Plan(given, resolved, everyone, program, linker, [*warnings, *strange], edges)
+    if threads > 1:
+        # Who meets whom on which thread decides how the code of each instance must be.
+        dealt = deal(linker, program, threads, wishes)
+        plan.threading, plan.warnings = with_schedulers(dealt.threading), [*plan.warnings, *dealt.warnings]
+        plan.program = replace(program, instances=(*program.instances, *(one for _, one in schedulers[1:])))
+    return plan
 
 
 def check_graph(graph: Graph) -> Resolved:
@@ -192,12 +214,3 @@ def place_of(trouble: str, instance: Instance, count: int) -> Span | None:
     if not isinstance(trouble, Trouble) or last is instance.span or behind is not instance.span:
         return instance.span
     return instance.argument_span(trouble.argument)
-
-
-def make_scheduler(virtual: bool, tasks: int, timers: int) -> tuple[Element, Linked]:
-    scheduler = Scheduler(name="scheduler")
-    # Powers of two, so that routers of like size share the scheduler's code.
-    places = max(2, 1 << (tasks + timers).bit_length())
-    troubles = scheduler.setup([f"VIRTUAL {str(virtual).lower()}", f"NTASKS {tasks}", f"PLACES {places}"], Env())
-    assert not troubles, troubles
-    return scheduler, Linked("scheduler", units_of([scheduler])[0])

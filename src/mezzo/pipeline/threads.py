@@ -90,7 +90,9 @@ class _Dealer:
         elements of further timers, so it is repeated until nothing changes; a timer that has a thread keeps it."""
         found: dict[int, int] = {}
         while len(found) < len(self.program.timers):
-            ready = [t for t, i in enumerate(self.program.timers) if t not in found and (self._of(i) or self._has_task(i))]
+            ready = [
+                t for t, i in enumerate(self.program.timers) if t not in found and (self._of(i) or self._has_task(i))
+            ]
             ready = ready or [t for t in range(len(self.program.timers)) if t not in found][:1]
             for timer in ready:
                 instance = self.program.timers[timer]
@@ -164,16 +166,18 @@ def share_of(linked: Linked, roles: Mapping[str, set[int]], timer: int) -> Share
     did = _done(linked, roles)
     if did.pop(("timer", ""), set()) - {timer}:
         return Share(GUARDED, threads, why="its timer is set by several threads")
-    rings, added, shown, whys = set(), set(), set(), []
+    found: dict[str, set[str]] = {SPSC: set(), COUNTING: set(), "shown": set()}
+    whys = []
     for state in linked.unit.states:
         kind, why = _state_kind(state, {what: who for (what, name), who in did.items() if name == state.name})
         if kind == GUARDED:
             return Share(GUARDED, threads, why=f"{state.name}: {why}")
-        {SPSC: rings, COUNTING: added, "shown": shown}.get(kind, set()).add(state.name)
-        whys += [f"{state.name}: {why}"] if kind != PLAIN else []
-    mode = SPSC if rings else COUNTING
+        if kind != PLAIN:
+            found[kind].add(state.name)
+            whys.append(f"{state.name}: {why}")
+    rings, added, shown = (frozenset(names) for names in found.values())
     why = "; ".join(whys) or f"threads {_and(threads)} write nothing"
-    return Share(mode, threads, frozenset(rings), frozenset(added), frozenset(shown), why)
+    return Share(SPSC if rings else COUNTING, threads, rings, added, shown, why)
 
 
 def _done(linked: Linked, roles: Mapping[str, set[int]]) -> dict[tuple[str, str], set[int]]:

@@ -65,8 +65,8 @@ def _effects(unit: Unit, node: object) -> Iterator[str]:
     if not is_dataclass(node):
         return
     grows = growth(node)
-    if grows is not None:
-        yield f"add:{node.state}"  # type: ignore[attr-defined]
+    if isinstance(node, ops.Put) and grows is not None:
+        yield f"add:{node.state}"
         yield from _effects(unit, grows)
         return
     yield from _own(unit, node)

@@ -149,7 +149,21 @@ def _set_tickets(element: Element, text: str) -> None:
 def _tickets(element: Element) -> int:
     from mezzo.elements.scheduler import STRIDE1
 
-    return STRIDE1 // int(element.router.engine.cells[0]["stride"][element.router.task_of(element)])
+    return STRIDE1 // int(element.router.scheduler_cells(element)["stride"][element.router.task_of(element)])
+
+
+def _home_thread(element: Element) -> int:
+    deal = element.router.plan.threading
+    return 0 if deal is None else int(deal.tasks[element.router.task_of(element)])
+
+
+def _threads(router: Router) -> str:
+    """A line an element: name, threads, how it is shared among them, why."""
+    from mezzo.pipeline.threads import described
+
+    plan = router.plan
+    rows = described(plan.program, plan.threading) if plan.threading is not None else []
+    return _lines(["\t".join(row) for row in rows if row[0] in router.elements])
 
 
 STANDARD = {
@@ -167,7 +181,7 @@ STANDARD = {
 TASK = {
     "scheduled": Handler("scheduled", lambda e, t: _scheduled(e), _set_scheduled, "is the task on the run queue"),
     "tickets": Handler("tickets", lambda e, t: _tickets(e), _set_tickets, "the task's share, 1 to 32768"),
-    "home_thread": _read("home_thread", lambda e: 0, "the thread that runs the task"),
+    "home_thread": _read("home_thread", _home_thread, "the thread that runs the task"),
 }
 
 
@@ -205,5 +219,6 @@ GLOBAL = {
     "conservation": _read(
         "conservation", lambda r: r.conservation().table(), "where every frame of the arena is, and do accounts agree"
     ),
+    "threads": _read("threads", _threads, "which threads meet in which element, and what that makes of its code"),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }

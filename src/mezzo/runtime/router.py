@@ -7,6 +7,7 @@ may change.  Every packet goes home: after `close` the pool is full, or the hold
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
@@ -26,9 +27,9 @@ from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.handlers import HandlerError, Handlers
+from mezzo.runtime.threads import Team, drive, next_size
 from mezzo.targets import load_target
 
-SLICE_NS = 20_000_000  # how long the loop may stay away from Python
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
 STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
@@ -44,6 +45,13 @@ def run_all(*steps: Callable[[], object]) -> None:
             failures.append(trouble)
     if failures:
         raise failures[0]
+
+
+def check_fit(threads: int, target: str, traced: bool) -> None:
+    """Several threads are for native code that nobody watches step by step."""
+    if threads > 1 and (traced or target != "native"):
+        what = "tracing follows one thread" if traced else f"the {target} target runs one thread"
+        raise MezzoError(Diagnostic(f"{what}, not {threads}", hint="run it with one thread"))
 
 
 def octets(data: Any, longest: int) -> bytes | memoryview:
@@ -93,16 +101,20 @@ class Router:
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.ports = PortTable()
-        self.arena = Arena(frames, frame_size)
+        self.threads = plan.threading.count if plan.threading is not None else 1
+        check_fit(self.threads, target, trace is not None)
+        self.arena = Arena(frames, frame_size, self.threads)
         saw = self._tracer(trace) if trace is not None else None
         cells = [e.all_cells() for e in plan.elements]
         try:
             build = load_target(target).build
             more = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
+            more |= {"threading": plan.threading} if plan.threading is not None else {}
             self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
         except BaseException:
             self.arena.close()
             raise
+        self.team = Team(self) if plan.sleeps else None  # threads, and descriptors to watch
         Router.alive.add(self)
         for index, element in enumerate(plan.elements):
             element.bind(self.engine, index)
@@ -121,13 +133,14 @@ class Router:
         library_path: Sequence[Path] = (),
         virtual: bool = False,
         counted: bool = False,
+        threads: int = 1,
         **options: Any,
     ) -> Router:
         """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it.
 
-        `counted`: `edge_counts` then tells what went over every connection.
+        `counted`: `edge_counts` then tells what went over every connection.  `threads`: how many run it.
         """
-        plan = compile_text(text, file, variables, library_path, virtual, counted)
+        plan = compile_text(text, file, variables, library_path, virtual, counted, threads)
         return cls(plan, virtual=virtual, text=text, **options)
 
     @classmethod
@@ -138,10 +151,15 @@ class Router:
 
     @classmethod
     def from_graph(
-        cls, graph: Any, made: Mapping[str, Element] | None = None, virtual: bool = False, **options: Any
+        cls,
+        graph: Any,
+        made: Mapping[str, Element] | None = None,
+        virtual: bool = False,
+        threads: int = 1,
+        **options: Any,
     ) -> Router:
         """Builds a graph value; `made` are its elements where they exist already."""
-        return cls(compile_graph(graph, virtual, made), virtual=virtual, **options)
+        return cls(compile_graph(graph, virtual, made, threads=threads), virtual=virtual, **options)
 
     def _hosts(self) -> dict[tuple[int, str], Callable[..., int | None]]:
         return {
@@ -181,6 +199,8 @@ class Router:
         if troubles:
             self.close()
             raise MezzoError(*troubles)
+        if self.team is not None:
+            self.ports.watch(self)
         for task, index in enumerate(self.plan.program.tasks):
             if self.plan.elements[index].wants_task:
                 self.engine.call(0, "wake", task)
@@ -205,6 +225,8 @@ class Router:
 
     def _run(self, seconds: float | None, rounds: int | None, until: Callable[[], bool] | None) -> str:
         end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
+        if self.team is not None:
+            return self._run_team(self.team, end_ns, rounds, until)
         self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
         size = 256
@@ -212,13 +234,13 @@ class Router:
         self.runner = threading.get_ident()
         try:
             while True:
-                self._serve()
+                self.serve()
                 count = min(size, left)
                 begun = time.monotonic_ns()
                 status = self.engine.run(count)
                 spent = time.monotonic_ns() - begun
                 left -= count
-                if status == STOPPED and not self._stop_refused():
+                if status == STOPPED and not self.stop_refused():
                     return "stopped"
                 if until is not None and until():
                     return "until"
@@ -236,19 +258,24 @@ class Router:
                 elif status == WAIT:
                     self._sleep(end_ns)
                 elif status == BUDGET:
-                    size = (
-                        min(size * 2, 1 << 30)
-                        if spent < SLICE_NS // 2
-                        else max(size // 2, 1)
-                        if spent > SLICE_NS
-                        else size
-                    )
+                    size = next_size(size, spent)
         except BaseException:
             self.engine.cells[0]["stop"].load(0)  # what a callback raised has stopped this run, not the next
             raise
         finally:
             self.runner = None
-            self._serve()
+            self.serve()
+
+    def _run_team(self, team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
+        self.runner = threading.get_ident()
+        try:
+            return drive(team, end_ns, rounds, until)
+        except BaseException:
+            self.engine.cells[0]["stop"].load(0)
+            raise
+        finally:
+            self.runner = None
+            self.serve()
 
     def _standstill(self) -> MezzoError:
         """A virtual clock moves when nothing is runnable; a task that is always busy holds it for ever."""
@@ -264,7 +291,7 @@ class Router:
             )
         )
 
-    def _stop_refused(self) -> bool:
+    def stop_refused(self) -> bool:
         """A stop may be answered by a script that goes on; then the loop does too."""
         self.engine.cells[0]["stop"].load(0)
         return any(hook() for hook in self.stop_hooks)
@@ -279,7 +306,10 @@ class Router:
 
     def please_stop(self) -> None:
         """Asks the loop to end after the task that runs now."""
-        self.engine.cells[0]["stop"].load(1)
+        if self.team is not None:
+            self.team.stop()
+        else:
+            self.engine.cells[0]["stop"].load(1)
 
     @property
     def now_ns(self) -> int:
@@ -287,15 +317,22 @@ class Router:
 
     # -- asking and telling
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
         """Runs what other threads asked for: this is the quiescent point."""
-        while True:
-            try:
-                job, done = self.requests.get_nowait()
-            except queue.Empty:
-                return
-            job()
-            done.set()
+        if self.requests.empty():
+            return
+        with self._rest():
+            while True:
+                try:
+                    job, done = self.requests.get_nowait()
+                except queue.Empty:
+                    return
+                job()
+                done.set()
+
+    def _rest(self) -> contextlib.AbstractContextManager[None]:
+        """No other thread runs packet code meanwhile."""
+        return self.team.rest() if self.team is not None else contextlib.nullcontext()
 
     def at_rest(self, job: Callable[[], Any]) -> Any:
         """Runs `job` where no packet code runs, and gives its result: for what changes rings and frames."""
@@ -305,7 +342,8 @@ class Router:
     def _at_rest(self, job: Callable[[], Any]) -> Any:
         """Runs `job` where no packet code runs, and gives its result."""
         if self.runner is None or self.runner == threading.get_ident():
-            return job()
+            with self._rest():
+                return job()
         box: list[Any] = []
 
         def boxed() -> None:
@@ -316,9 +354,11 @@ class Router:
 
         done = threading.Event()
         self.requests.put((boxed, done))
+        if self.team is not None:
+            self.team.call()
         while not done.wait(0.1):
             if self.runner is None:
-                self._serve()
+                self.serve()
         fine, result = box[0]
         if not fine:
             raise result
@@ -337,6 +377,24 @@ class Router:
 
     def task_of(self, element: Element) -> int:
         return self.plan.program.instances[element.index].task if element.index >= 0 else -1
+
+    def scheduler_cells(self, element: Element) -> dict[str, Any]:
+        """The state of the scheduler that runs an element's task."""
+        if self.plan.threading is None:
+            return self.engine.cells[0]  # type: ignore[no-any-return]
+        return self.engine.scheduler_of(self.task_of(element))  # type: ignore[no-any-return]
+
+    def watch(self, element: Element, fd: int, events: int) -> int:
+        """From now on `events` (of poll(2)) of a descriptor make the element's task runnable.  Gives the address of a
+        u16 that holds the events: packet code may change them."""
+        if self.virtual:
+            raise MezzoError(f"{element.name}: under a virtual clock no descriptor can be watched")
+        assert self.team is not None, f"say `watches = True` in class {type(element).__name__}"
+        return self.team.watch(element, fd, events)
+
+    def unwatch(self, element: Element, fd: int) -> None:
+        if self.team is not None:
+            self.team.unwatch(element, fd)
 
     def wake(self, element: Element, who: str) -> None:
         """Wakes the element's own task, or those that pull from it ("down") or push to it ("up")."""
@@ -466,7 +524,10 @@ class Router:
         self._turn.release()
         cleanups = [element.cleanup for element in self.elements.values()]
         # Programs and sockets first: what the kernel may still write to is freed last.
-        run_all(self.ports.close, *cleanups, self._send_home, self.ports.free, self.engine.close, self.arena.close)
+        run_all(self.ports.close, *cleanups, self._send_home, self.ports.free, *self._endings())
+
+    def _endings(self) -> list[Callable[[], object]]:
+        return [*([self.team.close] if self.team is not None else []), self.engine.close, self.arena.close]
 
     def _send_home(self) -> None:
         """Every frame becomes free; one that nobody had on account is a bug of ours."""

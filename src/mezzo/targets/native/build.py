@@ -86,11 +86,6 @@ def _all_known(instance: int, inputs: tuple[object, ...], pushed: set[tuple[int,
     return all((instance, port) in pushed for port in range(max(len(inputs), 1)))
 
 
-def asleep(program: Program) -> int:
-    """How many schedulers of a program can sleep, and so have a bell; the one of a simple router cannot."""
-    return int(bool(program.instances) and any(s.name == "bell" for s in program.instances[0].unit.states))
-
-
 def apart(keys: list[int], place: Place) -> list[int]:
     """Numbers of units, different where they are shared differently among threads."""
     known: dict[object, int] = {}
@@ -118,7 +113,7 @@ class Code:
         self.whole = whole or (lambda: program)
         self.keys, self.units = disk.unit_keys(program)
         if place is None:
-            self.layout = Layout.of(program, self.keys, asleep(program))
+            self.layout = Layout.of(program, self.keys)
         else:
             self.keys = apart(self.keys, place)
             self.layout = place.layout.seen_by(place.thread, place.schedulers[place.thread])

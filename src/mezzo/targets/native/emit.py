@@ -33,7 +33,16 @@ from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
 from mezzo.targets.native.shared import (
-    ALONE, Place, asking_depot, bump, give_surplus, library, lock, release_lock, take_lock, wake,
+    ALONE,
+    Place,
+    asking_depot,
+    bump,
+    give_surplus,
+    library,
+    lock,
+    release_lock,
+    take_lock,
+    wake,
 )  # fmt: skip
 from mezzo.targets.native.tables import table_text
 from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
@@ -400,8 +409,11 @@ class Emitter:
         t.do(f"switch i32 %n, label %none [{cases}]")
         for n, owner in own:
             t.at(f"n{n}")
-            call = f"call fastcc {type} {self.call(t, owner, role)}"
-            result = t.op(call) if other else t.do(call) or ""
+            call, result = f"call fastcc {type} {self.call(t, owner, role)}", ""
+            if other:
+                result = t.op(call)
+            else:
+                t.do(call)
             if self.place is not None:
                 give_surplus(t, self.arena)
             t.do(f"ret {type} {result}".rstrip())

@@ -23,6 +23,8 @@ from mezzo.targets.native.layout import UnitLayout, field_names, mem_bytes
 from mezzo.targets.native.shared import ALONE, Place, bump, unlock
 from mezzo.targets.native.text import COLD, RANGE, Text, ll, ll_mem
 
+META_AT, FRAME_AT = "%meta", "%frame"
+PLACES = f"i64 {META_AT}, i64 {FRAME_AT}"  # parameters: what `find` found
 GONE = 0xFFFF_FFFE  # a returned port: the packet was consumed before
 
 # Statements that bind a packet local, and those that bind another.
@@ -56,6 +58,16 @@ class Site:
         return f"@{self.prefix}{function}({', '.join(['ptr %c', 'ptr %a', *args])})"
 
 
+def find(t: Text, arena: Arena, frame: str, names: tuple[str, str] | None = None) -> tuple[str, str]:
+    """Where the metadata and the bytes of a frame are, from the start of their tables.  Along the graph they are handed
+    on with the packet: else each step would compute them anew, a tenth of the instructions of an IP router."""
+    wide = t.op(f"zext i32 {frame} to i64")
+    meta, data = names or (t.name(), t.name())
+    t.do(f"{meta} = shl nuw nsw i64 {wide}, {META_SIZE.bit_length() - 1}")
+    t.do(f"{data} = shl nuw nsw i64 {wide}, {arena.frame_size.bit_length() - 1}")
+    return meta, data
+
+
 def local_types(node: object, found: dict[str, Type]) -> None:
     """The locals that statements below `node` bind."""
     if isinstance(node, tuple):
@@ -79,8 +91,10 @@ def local_types(node: object, found: dict[str, Type]) -> None:
 class Frame:
     """The state of lowering one function; `ops` and `stmts` hold the ops themselves."""
 
-    def __init__(self, site: Site, function: Function, head: str, owned: bool) -> None:
+    def __init__(self, site: Site, function: Function, head: str, owned: bool, placed: bool = False) -> None:
         self.site, self.function = site, function
+        # The parameter whose places are parameters too.
+        self.placed = next((p.name for p in function.params if placed and p.type is PACKET), "")
         self.t = Text(head, site.only)
         self.faults = False
         self.loops: list[tuple[str, str]] = []  # (continue, break) labels
@@ -195,24 +209,29 @@ class Frame:
         """(address of the metadata, address of the frame)."""
         name = packet.name if isinstance(packet, Local) else ""
         known = self.anchors if self.is_param(name) else self.facts.values
-        if (name, "meta") in known:
-            return known[name, "meta"], known[name, "frame"]
-        lines = self.t.lines
-        if known is self.anchors:
-            self.t.lines = self.t.slots  # at the top, hence good everywhere
-        addresses = self.addresses(self.read(name))
-        self.t.lines = lines
-        known[name, "meta"], known[name, "frame"] = addresses
-        return addresses
+        if (name, "meta") not in known:
+            lines = self.t.lines
+            if known is self.anchors:
+                self.t.lines = self.t.slots  # at the top, hence good everywhere
+            places = (META_AT, FRAME_AT) if name == self.placed else find(self.t, self.site.arena, self.read(name))
+            known[name, "meta"], known[name, "frame"] = self._addresses(*places)
+            known[name, "places"] = f"i64 {places[0]}, i64 {places[1]}"
+            self.t.lines = lines
+        return known[name, "meta"], known[name, "frame"]
+
+    def places(self, packet: Local) -> str:
+        """The arguments that go with a packet: see `find`."""
+        self.anchor(packet)
+        return (self.anchors if self.is_param(packet.name) else self.facts.values)[packet.name, "places"]
 
     def addresses(self, frame: str) -> tuple[str, str]:
         """Of the metadata and the frame of a frame number."""
+        return self._addresses(*find(self.t, self.site.arena, frame))
+
+    def _addresses(self, meta_at: str, frame_at: str) -> tuple[str, str]:
         arena = self.site.arena
-        wide = self.t.op(f"zext i32 {frame} to i64")
-        meta_at = self.t.op(f"shl nuw nsw i64 {wide}, {META_SIZE.bit_length() - 1}")
-        data_at = self.t.op(f"shl nuw nsw i64 {wide}, {arena.frame_size.bit_length() - 1}")
         meta = self.t.gep(self.t.gep("%a", meta_at), arena.meta_offset)
-        return meta, self.t.gep(self.t.gep("%a", data_at), arena.data_offset)
+        return meta, self.t.gep(self.t.gep("%a", frame_at), arena.data_offset)
 
     def meta(self, packet: Expr, name: str) -> str:
         """A field of the metadata, as it lies there."""

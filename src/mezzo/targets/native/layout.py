@@ -137,7 +137,7 @@ class Layout:
 
     @staticmethod
     def of(program: Program, keys: list[int], threads: int = 0) -> Layout:
-        """`keys[i]` numbers instance i's unit; equal units have equal numbers.  `threads`: of schedulers that sleep."""
+        """`keys[i]` numbers instance i's unit; equal units have equal numbers.  `threads`: how many, if several."""
         known: dict[int, UnitLayout] = {}
         bells = tuple(RUNTIME_SIZE + LINES * (2 * k) for k in range(threads))
         units, offsets, at = [], [], RUNTIME_SIZE + LINES * 2 * threads

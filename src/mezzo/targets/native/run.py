@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.ir.module import Program
 from mezzo.ir.types import PACKET
-from mezzo.packet.arena import Arena, Packet
+from mezzo.packet.arena import Packet
 from mezzo.targets.native.layout import RUNTIME, Layout, now_offset
 from mezzo.targets.native.state import Memory, address_of, make_cell
 
@@ -56,10 +56,6 @@ class Engine:
             self.memory.put(RUNTIME[name], 8, address_of(callback))
         self.memory.put(self.layout.random, 8, seed)
         self.epoch_ns = 0 if virtual else time.time_ns() - time.monotonic_ns()
-
-    def bell(self, thread: int = 0) -> int:
-        """The address of the line by which a scheduler that sleeps is woken (see elements/thread_scheduler)."""
-        return self.memory.address + self.layout.bells[thread]
 
     # -- calling
 

@@ -1,7 +1,7 @@
 """What code is among threads: locks, counters, ring ends, wakes that cross, frames from the depot.
 
-The code of each thread is a module of its own, over the same context and the thread's view of the arena.  An instance that
-one thread touches is lowered as if there were no others; what differs for the rest is here.
+The code of each thread is a module of its own, over the same context and the thread's view of the arena.  An instance
+that one thread touches is lowered as if there were no others; what differs for the rest is here.
 
 The context and the view are `noalias`, and other threads write to the context all the same.  That is sound because LLVM
 moves nothing across an atomic access that is ordered; a *barrier* (an assembly statement of no instructions that is
@@ -26,7 +26,8 @@ from mezzo.targets.native.text import COLD, TAGS, Text, fill
 if TYPE_CHECKING:
     from mezzo.targets.native.frame import Frame
 
-PAUSE = "pause" if platform.machine() in ("x86_64", "AMD64", "i686") else "yield"
+X86 = platform.machine() in ("x86_64", "AMD64", "i686")
+PAUSE = "void @llvm.x86.sse2.pause()" if X86 else "void @llvm.aarch64.hint(i32 1)"
 BARRIER = 'call void asm sideeffect "", "r,r,~{memory}"(ptr %c, ptr %a)'
 ALONE = Share()
 
@@ -130,7 +131,7 @@ def ring_ends(f: Frame, name: str) -> tuple[str, str]:
 
 
 def move_end(f: Frame, name: str, offset: int, value: str) -> None:
-    """Moves the head (`offset` 8) or tail (12) of a ring; between threads, then rings for who sleeps and waits for it."""
+    """Moves the head (`offset` 8) or tail (12) of a ring; between threads, rings for who sleeps and waits for it."""
     at = f.site.layout.states[name] + offset
     if name not in f.site.share.rings:
         f.t.store("i32", value, "%s", at)
@@ -240,7 +241,7 @@ entry:
   br label %spin
 spin:
   %i = phi i32 [ 0, %entry ], [ %i1, %again ]
-  call void asm sideeffect "{PAUSE}", "~{{memory}}"()
+  call {PAUSE}
   %v = load atomic i32, ptr %l monotonic, align 4
   %free = icmp eq i32 %v, 0
   br i1 %free, label %try, label %held
@@ -333,7 +334,8 @@ define void @door_refill(ptr %c, ptr %s, ptr %a, ptr %args, ptr %result) {
   ret void
 }
 """
-DECLARES = """\
+DECLARES = f"""\
+declare {PAUSE.replace("i32 1", "i32")}
 declare i64 @write(i32, ptr, i64) nounwind
 declare i32 @sched_yield() nounwind
 """

@@ -48,7 +48,8 @@ def build_threads(
     engines = []
     for thread, scheduler in enumerate(schedulers):
         place = Place(thread, threading, layout, schedulers)
-        code = Code(view(program, scheduler), arena, False, cache, _whole_view(whole or (lambda: program), scheduler), place)
+        whole_view = _whole_view(whole or (lambda: program), scheduler)
+        code = Code(view(program, scheduler), arena, False, cache, whole_view, place)
         seen = [made[scheduler], *made[1:]]
         address = arena.views[thread - 1].address if thread else arena.address
         more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
@@ -63,6 +64,11 @@ def view(program: Program, scheduler: int) -> Program:
 
 def _whole_view(whole: Callable[[], Program], scheduler: int) -> Callable[[], Program]:
     return lambda: view(whole(), scheduler)
+
+
+def _number(args: tuple[int | Packet, ...]) -> int:
+    assert isinstance(args[0], int)
+    return args[0]
 
 
 class Engines:
@@ -92,9 +98,9 @@ class Engines:
             return self.home(instance).call(instance, function, *args)
         thread = 0
         if function in BY_TASK:
-            thread = self.threading.tasks[int(args[0])]  # type: ignore[call-overload]
+            thread = self.threading.tasks[_number(args)]
         elif function in BY_TIMER:
-            thread = self.threading.timers[int(args[0])]  # type: ignore[call-overload]
+            thread = self.threading.timers[_number(args)]
         return self.engines[thread].call(0, function, *args)
 
     def push(self, instance: int, port: int, frame: int) -> None:
@@ -110,8 +116,9 @@ class Engines:
         """The cells of the scheduler that runs a task."""
         return self.engines[self.threading.tasks[task]].cells[0]
 
-    def bell(self, thread: int = 0) -> int:
-        return self.engines[0].bell(thread)
+    def bell(self, thread: int) -> int:
+        """The address of the line by which the thread's scheduler is woken (see elements/thread_scheduler)."""
+        return self.memory.address + self.layout.bells[thread]
 
     @property
     def now_ns(self) -> int:

@@ -1,0 +1,319 @@
+"""Threads of a running router, and threads that sleep.
+
+`Team` belongs to a router whose schedulers sleep by themselves (elements/thread_scheduler): one with several threads,
+or with descriptors to watch.  Thread 0 is whoever calls `run`; the others live as long as that call.  Each is in native
+code, outside the GIL, until somebody wants it back: then its `stop` is set and its eventfd written, it ends the task
+that it runs, and waits here.  While all wait, the router is at rest, and state may be changed.
+
+A router is done when no thread has anything to do, no timer is set and nothing is watched.  A thread that falls asleep
+tells thread 0, and thread 0, when it is idle too, asks: at rest, every scheduler looks once more at all that it polls;
+if none had anything to do, and none rang for another meanwhile, nothing ever will happen again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from mezzo.base import MezzoError
+from mezzo.elements.scheduler import BUDGET, DONE, STOPPED
+from mezzo.elements.thread_scheduler import ASLEEP, EVENT
+
+if TYPE_CHECKING:
+    from mezzo.elements.element import Element
+    from mezzo.runtime.router import Router
+
+SLICE_NS = 20_000_000  # how long the loop may stay away from Python
+MOST_WATCHED = 1024  # descriptors a thread
+POLLFD = struct.Struct("=ihh")
+LINE, TIMESPEC, SCRATCH, FDS = 0, 64, 80, 128  # in a thread's desk
+STOP, CALL = 1, 2  # why `stop` is set: to end the run, or to let Python do something
+SETTLE = 1 << 16  # rounds in which a thread must find that it has nothing to do
+REGISTER_EXPEDITED, SYS_MEMBARRIER = 16, {"x86_64": 324, "aarch64": 283}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0
+
+
+class Desk:
+    """What one thread needs to sleep: its eventfd, what it polls, and where its scheduler finds them."""
+
+    def __init__(self, cells: dict[str, Any], bell: int | None) -> None:
+        self.cells = cells
+        self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.memory = ctypes.create_string_buffer(FDS + POLLFD.size * (1 + MOST_WATCHED))
+        base = ctypes.addressof(self.memory)
+        self.bell = bell if bell is not None else base + LINE
+        ctypes.c_uint32.from_address(self.bell + EVENT).value = self.event
+        self.fds, self.count, self.watched = base + FDS, 0, list[tuple[str, int]]()
+        for name, value in {
+            "bell": self.bell,
+            "timespec": base + TIMESPEC,
+            "scratch": base + SCRATCH,
+            "fds": self.fds,
+        }.items():
+            cells[name].value = value
+        for name, function in (("ppoll", "ppoll"), ("read", "read"), ("write", "write"), ("membarrier", "syscall")):
+            cells[f"{name}_at"].value = _address(function)
+        cells["membarrier_number"].value = SYS_MEMBARRIER.get(os.uname().machine, 0)
+        cells["ends"].value = 1
+        cells["now"].value = time.monotonic_ns()
+        self.add("", self.event, select.POLLIN)
+
+    def add(self, name: str, fd: int, events: int) -> int:
+        """Polls a descriptor too; the address of its `events` (u16), which packet code may change."""
+        if self.count > MOST_WATCHED:
+            raise MezzoError(f"{name}: a thread watches {MOST_WATCHED} descriptors at most")
+        at = FDS + POLLFD.size * self.count
+        self.memory[at : at + POLLFD.size] = POLLFD.pack(fd, events, 0)
+        self.watched.append((name, fd))
+        self.count += 1
+        self.cells["nfds"].value = self.count
+        return ctypes.addressof(self.memory) + at + 4
+
+    def remove(self, name: str, fd: int) -> None:
+        """Polls it no more; its place stays: addresses that were handed out stay good."""
+        for i, entry in enumerate(self.watched):
+            if entry == (name, fd):
+                at = FDS + POLLFD.size * i
+                self.memory[at : at + 4] = struct.pack("=i", -1)
+                self.watched[i] = ("", -1)
+
+    @property
+    def asleep(self) -> bool:
+        return ctypes.c_uint32.from_address(self.bell + ASLEEP).value != 0
+
+    @asleep.setter
+    def asleep(self, value: bool) -> None:
+        ctypes.c_uint32.from_address(self.bell + ASLEEP).value = value
+
+    def ring(self) -> None:
+        os.eventfd_write(self.event, 1)
+
+    def close(self) -> None:
+        os.close(self.event)
+
+
+class Team:
+    """The threads of one router."""
+
+    def __init__(self, router: Router) -> None:
+        self.router, self.engine = router, router.engine
+        deal = router.plan.threading
+        self.count = deal.count if deal is not None else 1
+        cells = [e.cells[0] for e in self.engine.engines] if deal is not None else [self.engine.cells[0]]
+        self.desks = [Desk(c, self.engine.bell(k) if deal is not None else None) for k, c in enumerate(cells)]
+        for desk in self.desks:
+            desk.cells["first_bell"].value = self.desks[0].bell
+        for k, tasks in enumerate(deal.polled if deal is not None else ()):
+            self._poll(k, tasks)
+        if self.count > 1:
+            _register_membarrier()
+        self.workers: list[threading.Thread] = []
+        self.trouble: BaseException | None = None
+        self._news = threading.Condition()
+        self._say = threading.RLock()  # who sets `stop` of thread 0
+        self._state, self._parked, self._depth = "run", set[int](), 0
+
+    # -- what is polled
+
+    def _poll(self, thread: int, tasks: tuple[int, ...]) -> None:
+        cells = self.desks[thread].cells
+        have = {cells["polled"][i] for i in range(cells["polled_count"].value)}
+        for task in tasks:
+            if task not in have:
+                cells["polled"][cells["polled_count"].value] = task
+                cells["polled_count"].value += 1
+
+    def thread_of(self, element: Element) -> int:
+        task = self.router.task_of(element)
+        deal = self.router.plan.threading
+        return deal.tasks[task] if deal is not None and task >= 0 else 0
+
+    def watch(self, element: Element, fd: int, events: int) -> int:
+        task, thread = self.router.task_of(element), self.thread_of(element)
+        assert task >= 0, f"{element.name} has no task that a descriptor could make runnable"
+        self._poll(thread, (task,))
+        for desk in self.desks:
+            desk.cells["ends"].value = 0
+        at = self.desks[thread].add(element.name, fd, events)
+        self.desks[thread].ring()
+        return at
+
+    def unwatch(self, element: Element, fd: int) -> None:
+        self.desks[self.thread_of(element)].remove(element.name, fd)
+        ends = not any(name for desk in self.desks for name, _ in desk.watched)
+        for desk in self.desks:
+            desk.cells["ends"].value = ends
+
+    # -- running
+
+    def start(self) -> None:
+        self._state, self._parked, self.trouble = "run", set(), None
+        for thread in range(1, self.count):
+            self.desks[thread].cells["stop"].value = 0
+            worker = threading.Thread(target=self._work, args=(thread,), name=f"mezzo-{thread}", daemon=True)
+            self.workers.append(worker)
+            worker.start()
+
+    def end(self) -> None:
+        """The further threads end after the tasks that they run."""
+        with self._news:
+            self._state = "end"
+            self._news.notify_all()
+        self._call_back()
+        for worker in self.workers:
+            worker.join()
+        self.workers = []
+
+    def _call_back(self) -> None:
+        for desk in self.desks[1:]:
+            desk.cells["stop"].value = 1
+            desk.ring()
+
+    def _work(self, thread: int) -> None:
+        stop = self.desks[thread].cells["stop"]
+        try:
+            while True:
+                self.engine.run(1 << 30, thread)
+                if stop.value and not self._park(thread, stop):
+                    return
+        except BaseException as trouble:  # it comes out of `run`
+            self.trouble = self.trouble or trouble
+            self.call()
+            with self._news:
+                self._parked.add(thread)
+                self._news.notify_all()
+
+    def _park(self, thread: int, stop: Any) -> bool:
+        """Waits until it may go on; False when it shall end."""
+        with self._news:
+            while self._state == "rest":
+                self._parked.add(thread)
+                self._news.notify_all()
+                self._news.wait()
+            self._parked.discard(thread)
+            stop.value = 0
+            return self._state != "end"
+
+    @contextlib.contextmanager
+    def rest(self) -> Iterator[None]:
+        """Nobody runs packet code meanwhile, but the caller, who is thread 0."""
+        if self._depth or not self.workers:
+            yield
+            return
+        self._depth = 1
+        with self._news:
+            self._state = "rest"
+            self._call_back()
+            self._news.wait_for(lambda: len(self._parked) == len(self.workers))
+        for thread in range(1, self.count):
+            self.desks[thread].cells["stop"].value = 0
+            self.engine.engines[thread].call(0, "look")
+        try:
+            yield
+        finally:
+            self._depth = 0
+            with self._news:
+                self._state = "run"
+                self._news.notify_all()
+
+    # -- thread 0
+
+    def stop(self) -> None:
+        """Thread 0 comes back, and the run ends."""
+        with self._say:
+            self.desks[0].cells["stop"].value = STOP
+        self.desks[0].ring()
+
+    def call(self) -> None:
+        """Thread 0 comes back to Python, to go on after that."""
+        with self._say:
+            if not self.desks[0].cells["stop"].value:
+                self.desks[0].cells["stop"].value = CALL
+        self.desks[0].ring()
+
+    def was_called(self) -> bool:
+        """Whether thread 0 came back for a call only; takes the reason away."""
+        stop = self.desks[0].cells["stop"]
+        with self._say:
+            if stop.value != CALL:
+                return False
+            stop.value = 0
+            return True
+
+    def done(self) -> bool:
+        """Asked when thread 0 has nothing to do: has nobody, for ever?"""
+        if self.count == 1:
+            return True
+        if not all(desk.asleep for desk in self.desks[1:]):
+            return False
+        with self.rest():
+            for desk in self.desks:
+                desk.asleep = True
+            idle = [self._settled(thread) for thread in range(self.count)]
+            return all(idle) and all(desk.asleep for desk in self.desks)
+
+    def _settled(self, thread: int) -> bool:
+        cells = self.desks[thread].cells
+        cells["settling"].value = 1
+        status = self.engine.run(SETTLE, thread)
+        cells["settling"].value = 0
+        return bool(status == DONE and not cells["timer_count"].value)
+
+    def close(self) -> None:
+        for desk in self.desks:
+            desk.close()
+
+
+def drive(team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
+    """Router.run, where schedulers sleep by themselves.  `rounds` are thread 0's."""
+    router, left, size = team.router, 1 << 62 if rounds is None else rounds, 256
+    team.desks[0].cells["limit"].value = end_ns
+    team.start()
+    try:
+        while True:
+            router.serve()
+            count = min(size, left)
+            begun = time.monotonic_ns()
+            status = router.engine.run(count)
+            size = next_size(size, time.monotonic_ns() - begun) if status == BUDGET else size
+            left -= count if rounds is not None else 0
+            if team.trouble is not None:
+                raise team.trouble
+            if status == STOPPED and not team.was_called() and not router.stop_refused():
+                return "stopped"
+            if until is not None and until():
+                return "until"
+            if router.now_ns >= end_ns:
+                return "time"
+            if left <= 0:
+                return "rounds"
+            if status == DONE and router.requests.empty() and team.done():
+                return "done"
+    finally:
+        team.end()
+
+
+def next_size(size: int, spent_ns: int) -> int:
+    """How many rounds to stay away from Python, after `size` took `spent_ns`."""
+    if spent_ns < SLICE_NS // 2:
+        return min(size * 2, 1 << 30)
+    return max(size // 2, 1) if spent_ns > SLICE_NS else size
+
+
+def _register_membarrier() -> None:
+    """The process says that it will ask for barriers; without, a sleeper could miss a packet."""
+    number = SYS_MEMBARRIER.get(os.uname().machine, -1)
+    if number < 0 or _libc.syscall(number, REGISTER_EXPEDITED, 0, 0) != 0:
+        raise MezzoError("several threads need the system call membarrier (Linux 4.14 or newer, on x86-64 or aarch64)")
