@@ -50,7 +50,8 @@ def renounce() -> None:
 
 def how_to_grant(device: str, names: Iterable[str]) -> str:
     """One way that is good for once, and one that stays."""
-    again = f"mezzo-open --install /usr/local/bin/mezzo-open --devices {device}"
+    pattern = f"'{device.replace('%d', '*')}'" if "%" in device else device  # a name that the kernel completes
+    again = f"mezzo-open --install /usr/local/bin/mezzo-open --devices {pattern}"
     return (
         f"for once: sudo mezzo run …; for good: sudo {again} makes a helper with "
         f"{','.join(n.lower() for n in names)} that opens {device} for whoever may run it"
