@@ -386,7 +386,6 @@ class Transmitter(_Half, ToDevice):
         if self.flying > waiting:
             n = self.flying - waiting
             self.lost += n
-            self.missing += n
             self.reclaim(n)
             self.flying = waiting
             self.say_lost(n)
