@@ -53,6 +53,7 @@ class _End(_Faulty):
 
     runtime = True
     is_transmitter = False
+    watches = True
     half = ""  # the name of the class in a driver's file
     method = ""
     knows = ()  # arguments of FromDevice and ToDevice that not every device can follow, and this driver can
@@ -204,6 +205,12 @@ class _End(_Faulty):
     @read("refusals", "better methods and modes that were tried, and why each was refused")
     def read_refusals(self):
         return "".join(f"{line}\n" for line in self._port.refusals)
+
+    @read("faults", "what went wrong on purpose, by kind")
+    def read_faults(self):
+        kinds = ("dropped", "corrupted", "duplicated", "reordered", "delayed")
+        counts = (self.fault_drops, self.fault_bits, self.fault_copies, self.fault_swaps, self.fault_delays)
+        return "".join(f"{kind}\t{n}\n" for kind, n in zip(kinds, counts, strict=True))
 
     @read("packets", "packets so far")
     def read_packets(self):

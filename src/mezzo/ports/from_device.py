@@ -64,6 +64,7 @@ class FromDevice(_End):
 
     ports, processing, flow = "0/1-2", "/h", "x/x"
     half = "Receiver"
+    configure_first = True  # ToDevice takes the method of the receiver of its device
     polls = False  # asks again and again instead of sleeping
     lossless = False  # where no queue has room, packets wait in the ring
     ethernet = True
@@ -174,6 +175,8 @@ class FromDevice(_End):
         if self.faulty or self.limited or self.timed:
             self.come_back(there - taken)
         if self.polls:
+            return True
+        if self.faulty and taken == n and space(self.ring, self.slots) != 0:
             return True
         return taken == n and n != 0
 

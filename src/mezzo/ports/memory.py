@@ -41,6 +41,8 @@ class Port(port.Port):
         self.loopback = self.loopback or any(e.loopback for e in ends)
         slots = next((e.slots_ for e in ends if e.slots_), self.size)
         self.receive, self.transmit = Ring.make(slots, RECEIVE), Ring.make(slots, TRANSMIT)
+        self._next = 0  # the first slot that was sent and not taken
+        self._lost = []  # frames of slots that are used again although nobody took them
         self.keep("free the receive ring", self.receive.close)
         self.keep("free the transmit ring", self.transmit.close)
 
@@ -48,7 +50,18 @@ class Port(port.Port):
         return super().facts() | {"loopback": self.loopback, "slots": self.receive.size}
 
     def frames(self):
-        return {"receive ring": len(self.receive.slots()), "transmit ring": len(self.transmit.slots())}
+        sent = len(self.transmit.slots()) if self.loopback else len(self._sent())
+        return {"receive ring": len(self.receive.slots()), "transmit ring": sent, "lost": len(self._lost)}
+
+    def _sent(self):
+        """The slots that were sent and not taken; some that were taken may not be completed yet."""
+        ring = self.transmit
+        return [ring.slot(ring.after(self._next, k)) for k in range((ring.head - self._next) % ring.size)]
+
+    def forget(self):
+        """Nobody will take what is in flight."""
+        self._lost += [slot.frame for slot in self._sent()]
+        self._next = self.transmit.head
 
     # -- from Python
 
@@ -80,7 +93,8 @@ class Port(port.Port):
 
     def _take(self, router, most):
         arena, found = router.arena, []
-        slots = self.transmit.slots()[:most]
+        slots = self._sent()[:most]
+        self._next = self.transmit.after(self._next, len(slots))
         for slot in slots:
             base = Packet(arena, slot.frame).base + slot.start
             found.append(bytes(arena.mem[base : base + slot.length]))
@@ -157,6 +171,13 @@ class Transmitter(ToDevice):
             store_release_u32(self.other + TAIL, tail)
             self.complete(n)
             self.wake_other()
+
+    def abandon(self):
+        self.forget()
+
+    @python
+    def forget(self):
+        self._port.forget()
 
     @entry
     def done(self, n: u32):

@@ -100,6 +100,7 @@ class Receiver(FromDevice):
     rounds: u64
     first_ns: u64
     began_ns: u64
+    begun: flag
     ended: flag
 
     def initialize(self):
@@ -117,7 +118,8 @@ class Receiver(FromDevice):
     def receive(self) -> u32:
         self.again_ns = NEVER
         tail = mem_u32(self.ring + TAIL)
-        if self.began_ns == 0:
+        if not self.begun:
+            self.begun = True
             self.began_ns = now()
         for _ in bounded(self.slots - 1 - space(self.ring, self.slots), MOST):
             if self.row == self.rows:

@@ -157,7 +157,10 @@ class Ring:
     # -- the checker
 
     def check(self) -> None:
-        """Raises RingError when a rule is broken since the last look; once: a broken ring stays broken."""
+        """Raises RingError when a rule is broken since the last look; once: a broken ring stays broken.
+
+        Every move backwards is seen when one side moved since the last look, so look after each sync.
+        """
         if self.broken:
             return
         trouble = self._trouble()
@@ -175,10 +178,10 @@ class Ring:
             return "head ≤ cur ≤ tail", f"cur is not between head and tail: {state}"
         if self._seen is None:
             return None
-        # head may go to where tail is now at most, and tail to what was behind head; farther is backwards.
-        old_head, old_tail = self._seen
-        if (head - old_head) % n > (tail - old_head) % n:
-            return "head never goes backwards", f"head went from {old_head} back to {head}: {state}"
-        if (tail - old_tail) % n > (head - 1 - old_tail) % n:
-            return "tail never goes backwards", f"tail went from {old_tail} back to {tail}: {state}"
+        # How far head, tail and the tail of the last look are from the head of the last look.
+        h, t, before = ((x - self._seen[0]) % n for x in (head, tail, self._seen[1]))
+        if t == before and h > t:
+            return "head never goes backwards", f"head went from {self._seen[0]} back to {head}: {state}"
+        if h <= t < before:
+            return "tail never goes backwards", f"tail went from {self._seen[1]} back to {tail}: {state}"
         return None

@@ -7,7 +7,7 @@ ring order.  From the slot's being filled to that moment a packet is *in flight*
 Flow control: without room (of slots, or of bytes under BQL) the task stops pulling.  It is called again when the
 descriptor says so, and by a timer that doubles its wait, so a completion that nobody tells about costs little.  One
 that never comes is counted as lost after COMPLETION_WAIT, its slot is used again, and its frame stays the driver's
-until the port is closed: the device may still be reading it.  Should it come late, `complete` takes it off the account.
+until the port is closed: the device may still be reading it.
 """
 
 from mezzo.elements import (
@@ -63,7 +63,6 @@ class ToDevice(_Limited):
     progress: u64
     backoff: u64
     armed: u64
-    missing: u32
     lost: u64
     refused: u64
     stops: u64
@@ -162,9 +161,8 @@ class ToDevice(_Limited):
     def complete(self, count: u32):
         """The driver's word that `count` slots are done."""
         n: u32 = self.survivors(count) if self.loses else count
-        late = min(n, self.missing)
-        self.missing -= late
-        n -= late
+        # One that was given up may come late: its slot is room already.
+        n = min(n, self.slots - 1 - space(self.ring, self.slots))
         if n != 0:
             self.reclaim(n)
             self.progress = now()
@@ -192,6 +190,7 @@ class ToDevice(_Limited):
         """Whether to run again at once; else when."""
         if self.flying != 0 and self.patience != 0 and now() - self.progress >= self.patience:
             self.give_up()
+            return True
         stopped = not dry and moved == 0
         if not stopped and not dry:
             return True
@@ -220,11 +219,14 @@ class ToDevice(_Limited):
         """The completions of all that is in flight are lost; their slots are used again."""
         n = self.flying
         self.lost += n
-        self.missing += n
+        self.abandon()
         self.reclaim(n)
         self.flying = 0
         self.progress = now()
         self.say_lost(n)
+
+    def abandon(self):
+        """A driver's: the slots in flight are used again; their frames stay its own until the port is closed."""
 
     @python
     def say_lost(self, n):
