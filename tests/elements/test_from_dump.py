@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +318,67 @@ def test_short_records_are_as_others(reading: Any, order: str, extra: int) -> No
     take = lambda p: (p.timestamp, bytes(p), int.from_bytes(p.anno[28:32], "little"))  # noqa: E731
     want = [(time, frame[: len(frame) + min(extra, 0)], max(extra, 0)) for time, frame in records]
     assert reading(data, take=take) == reading(data, take=take, pull=True) == want
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A named pipe and its writing end."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reading_end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writing_end = os.open(path, os.O_WRONLY)
+    yield path, writing_end
+    os.close(reading_end)
+    with contextlib.suppress(OSError):
+        os.close(writing_end)
+
+
+@pytest.mark.parametrize("target", target_names())
+@pytest.mark.parametrize("way", ["", "-> Unqueue"])
+def test_a_pipe_goes_on_as_it_comes(target: str, way: str, pipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, end = pipe
+    monkeypatch.setattr("mezzo.elements.from_dump.VIRTUAL_WAIT_MS", 0)
+    data = pcap((BASE, b"abc"), (BASE + 1, b"defg"), (BASE + 2, b"h"))
+    os.write(end, data[:50])
+    text = f"f :: FromDump({path}, STOP true) {way} -> c :: Collect;"
+    with Router.from_click(text, target=target, virtual=True) as router:
+        assert (router.run(seconds=0.01), router.collect("c")) == ("time", [b"abc"])
+        os.write(end, data[50:64])
+        assert (router.run(seconds=0.01), router.collect("c")) == ("time", [b"defg"])
+        os.write(end, data[64:-1])
+        assert (router.run(seconds=0.01), router.collect("c")) == ("time", [])
+        os.write(end, data[-1:])
+        os.close(end)
+        assert (router.run(), router.collect("c")) == ("stopped", [b"h"])
+        assert [router.read(f"f.{x}") for x in ("filepos", "packet_filepos", "filesize")] == ["80", "63", "80"]
+
+
+@pytest.mark.parametrize("args", ["", "TIMING true", "START_AFTER 100us", "END_AFTER 90us", "FILEPOS 400"])
+def test_a_pipe_says_what_a_file_says(reading: Any, pipe: Any, args: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of 100 bytes are cut anywhere in records, and grow where one does not fit."""
+    path, end = pipe
+    monkeypatch.setattr("mezzo.packet.capture_pipe.CHUNK", 100)
+    args = args if "FILEPOS" not in args else f"FILEPOS {24 + 20 * 16 + sum(range(20))}"
+    data = pcap(*((BASE + n * 10_000, bytes([n]) * (n if n != 30 else 700)) for n in range(60)), order=">")
+    want = reading(data, args)
+    os.write(end, data)
+    os.close(end)
+    with Router.from_click(f"FromDump({path}, STOP true, {args}) -> c :: Collect;", virtual=True) as router:
+        assert (router.run(), router.collect("c")) == ("stopped", want)
+
+
+def test_nobody_and_no_end(tmp_path: Path, reading: Any, monkeypatch: pytest.MonkeyPatch, pipe: Any) -> None:
+    monkeypatch.setattr("mezzo.packet.capture_pipe.PATIENCE_S", 0)
+    monkeypatch.setattr("mezzo.packet.capture_pipe.MOST", 1 << 20)
+    os.mkfifo(tmp_path / "nobody")
+    os.write(pipe[1], pcap())
+    zeros = pcap() + bytes(3 << 20)
+    for name, args, said in (
+        (tmp_path / "nobody", "", "nothing came for 0 s"),
+        (pipe[0], ", END_AFTER 1s", "nothing came for 0 s"),
+        ("/dev/zero", "", "not a capture file"),
+    ):
+        with pytest.raises(MezzoError, match=said):
+            Router.from_click(f"FromDump({name}{args}) -> Discard;")
+    with pytest.raises(MezzoError, match="more than 1 MiB"):
+        reading(gzip.compress(zeros))

@@ -41,6 +41,17 @@ def test_a_pipe_is_read_to_its_end(plain: bytes) -> None:
     os.close(read_end)
 
 
+def test_a_plain_capture_in_a_pipe_can_be_streamed(plain: bytes) -> None:
+    read_end, write_end = os.pipe()
+    os.write(write_end, plain)
+    os.close(write_end)
+    found = map_capture(f"/proc/self/fd/{read_end}", stream=True)
+    assert found.pipe is not None and found.index.is_classic
+    assert [found.data + found.pipe.maybe_read(), found.pipe.maybe_read()] == [plain, b""]
+    found.pipe.close()
+    os.close(read_end)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -1,7 +1,8 @@
 """What elements have in common that read packets from a file held in memory.
 
 Records lie in `file`.  Classic captures are walked by the packet code itself: byte order and unit of time are constants
-in it.  Other forms come with a table, a row of five u64 a packet: offset, captured and wire length, time, link type.
+in it.  Out of a pipe they come as a window, which `refill` moves on.  Other forms come with a table, a row of five u64
+a packet: offset, captured and wire length, time, link type.
 
 Most records are short, whole and within the window of time (`is_short`): a burst takes them without more ado.  As many
 bytes are copied for each, a constant number, and the packet is trimmed to its own.
@@ -77,7 +78,7 @@ class _Reader(Element):
     cut: u64
     trimmed: u64
     reads = ("count",)
-    classic = little = is_plain = False
+    classic = little = is_plain = streamed = False
     unit_ns, linktype = 1, NONE
 
     def configure(self) -> None:
@@ -186,11 +187,13 @@ class _Reader(Element):
         at = self.at
         if self.classic:
             if at + HEADER > self.size:
-                return END
+                return self.beyond()
             lengths = self.pair(at + 8)
             captured = u64(u32(lengths))
-            if captured > MAX_CAPTURED or at + HEADER + captured > self.size:
+            if captured > MAX_CAPTURED:
                 return END
+            if at + HEADER + captured > self.size:
+                return self.beyond()
             wire = lengths >> 32
             time = self.time_at(at)
             self.where = at + HEADER
@@ -223,6 +226,20 @@ class _Reader(Element):
             self.cut += 1
         self.extra = u32(wire) - length
         return length
+
+    def beyond(self) -> u32:
+        """What to do when a record does not end in `file`."""
+        if not self.streamed:
+            return END
+        told = u32(self.refill())
+        if told == WAIT:
+            self.timer_after(RETRY_NS)
+        return told
+
+    @python
+    def refill(self) -> int:
+        """Moves a window on: SKIP when there is more to look at, WAIT when there may be later, END."""
+        return END
 
     def pair(self, at: u64) -> u64:
         """Two fields of a record's header, the first in the low half."""

@@ -1,19 +1,21 @@
 """Packets out of capture files, pcap and pcapng.
 
-The file is memory (`mezzo.packet.capture_map`) and is walked as `_reader` says; here is what is peculiar to captures:
-the window of time, and where IP begins behind the link headers.
+The file is memory (`mezzo.packet.capture_map`), of a pipe what came last, and is walked as `_reader` says; here is what
+is peculiar to captures: the window of time, and where IP begins behind the link headers.
 """
 
 from array import array
+from typing import Any
 
 from mezzo.base import MezzoError
-from mezzo.elements import Arg, Bool, ConfigError, Duration, Fixed, Int, Packet, i64, read, u32, write
-from mezzo.elements._reader import HEADER, NEVER, NONE, SHORT, _Reader
+from mezzo.elements import Arg, Bool, ConfigError, Duration, Fixed, Int, Packet, i64, python, read, u32, write
+from mezzo.elements._reader import END, HEADER, NEVER, NONE, SHORT, SKIP, WAIT, _Reader
 from mezzo.elements.units import parse_duration
 from mezzo.packet.capture import MAX_CAPTURED
 from mezzo.packet.capture_map import map_capture
 from mezzo.packet.linktypes import linktype_name
 
+VIRTUAL_WAIT_MS = 100
 RAW_KINDS = (12, 14, 101, 228, 229)
 
 
@@ -22,6 +24,7 @@ class FromDump(_Reader):
 
     Packets keep their times, and where they were cut the missing length (EXTRA_LENGTH annotation).  Link types that are
     bare IP get their network mark.  Pushes, or gives one a pull.  A damaged file ends at the damage, with a message.
+    Plain pcap out of a pipe goes on as soon as it comes, in bounded memory.
     """
 
     ports, processing = "0/1-2", "a/ah"
@@ -40,22 +43,44 @@ class FromDump(_Reader):
     def configure(self) -> None:
         super().configure()
         try:
-            self.capture = map_capture(self.path(), self.mmap)
+            self.capture = map_capture(self.path(), self.mmap, stream=True)
         except MezzoError as trouble:
             raise ConfigError(str(trouble)) from None
         index = self.capture.index
         self.classic, self.little = index.is_classic, index.byte_order == "little"
         self.unit_ns = 1 if index.nanosecond else 1000
         self.linktype = index.linktype
-        self.file.bind(self.capture.data)
-        self.size = len(self.capture.data)
-        self.short_end = max(self.size - HEADER - SHORT + 1, 0)
+        self.streamed, self.passed = self.capture.pipe is not None, 0
+        self.hold(self.capture.data)
         self.link = self.linktype if self.classic else 0
         self.is_plain = self.classic and not self.timing and not self.sampled and not self.force_ip
         if not self.classic:
             self.rows.bind(self.table())
         self.at = self.first()
         self.set_window()
+
+    def hold(self, data: Any) -> None:
+        """Makes these bytes the ones that packet code sees."""
+        self.window, self.size = data, len(data)
+        self.short_end = max(self.size - HEADER - SHORT + 1, 0)
+        self.file.bind(data)
+
+    @python
+    def refill(self) -> int:
+        # Virtual time would run away from whoever writes.
+        piece = self.capture.pipe.maybe_read(VIRTUAL_WAIT_MS if self.router.virtual else 0)
+        if piece is None:
+            return WAIT
+        self.move_on(piece)
+        return SKIP if piece else END
+
+    def move_on(self, piece: bytes) -> None:
+        """Lets go of what was read, and takes in what follows."""
+        done = min(self.at, self.size)
+        self.hold(self.window[done:] + piece)
+        self.passed += done
+        self.at = self.following = self.at - done
+        self.packet_at = (self.packet_at - done) % 2**64
 
     def table(self) -> bytes:
         index = self.capture.index
@@ -81,7 +106,7 @@ class FromDump(_Reader):
             self.error("START and START_AFTER exclude each other")
         if sum(x is not None for x in ends) > 1:
             self.error("END, END_AFTER and INTERVAL exclude each other")
-        begun = self.first_time()
+        begun = self.first_time() if any((self.start_after, self.end_after, self.interval)) else 0
         self.begin = self.start if self.start is not None else begun + self.start_after if self.start_after else 0
         if self.end is not None:
             self.finish_at = self.end
@@ -91,13 +116,24 @@ class FromDump(_Reader):
             self.finish_at = max(self.begin, begun) + self.interval
 
     def first_time(self) -> int:
-        at, data = self.at, self.capture.data
+        self.await_first()
+        at, data = self.at, self.window
         if not self.classic:
             times = self.capture.index.time_ns
             return times[at] if at < len(times) else 0
         order = "little" if self.little else "big"
         seconds = int.from_bytes(data[at : at + 4], order)
         return seconds * 10**9 + int.from_bytes(data[at + 4 : at + 8], order) * self.unit_ns
+
+    def await_first(self) -> None:
+        """Fills the window of a pipe with the header of the first record."""
+        missing = self.at + HEADER - self.size
+        try:
+            while self.streamed and missing > 0 and (piece := self.capture.pipe.read(missing)):
+                self.move_on(piece)
+                missing -= len(piece)
+        except OSError as trouble:
+            raise ConfigError(f"cannot read `{self.filename}`: {trouble.strerror}") from None
 
     # -- packets
 
@@ -198,20 +234,23 @@ class FromDump(_Reader):
         return found
 
     def damage(self) -> list[str]:
-        left = len(self.capture.data) - self.at
+        left = self.size - self.at
         if left <= 0:
             return []
         if left < 16:
             return ["the last record is cut inside its header; the file ends here"]
         order = "little" if self.little else "big"
-        captured = int.from_bytes(self.capture.data[self.at + 8 : self.at + 12], order)
+        captured = int.from_bytes(self.window[self.at + 8 : self.at + 12], order)
         if captured > MAX_CAPTURED:
-            return [f"a record at byte {self.at} claims {captured} bytes, more than any packet; reading ends there"]
+            place = self.place_of(self.at)
+            return [f"a record at byte {place} claims {captured} bytes, more than any packet; reading ends there"]
         return [f"the last record is cut after {left - 16} bytes; the file ends here"]
 
     def cleanup(self) -> None:
         super().cleanup()
-        self.capture = None
+        if self.capture is not None and self.capture.pipe is not None:
+            self.capture.pipe.close()
+        self.capture = self.window = None
 
     # -- handlers
 
@@ -223,7 +262,7 @@ class FromDump(_Reader):
 
     @read("filesize", "its length, unpacked, bytes")
     def filesize(self) -> int:
-        return len(self.capture.data)
+        return self.passed + self.size
 
     @read("filepos", "where in the file it reads next, bytes")
     def read_filepos(self) -> int:
@@ -235,7 +274,9 @@ class FromDump(_Reader):
 
     def place_of(self, at: int) -> int:
         offsets = self.capture.index.offset
-        return at if self.classic else offsets[at] if at < len(offsets) else len(self.capture.data)
+        if self.classic:
+            return (self.passed + at) % 2**64
+        return offsets[at] if at < len(offsets) else self.size
 
     @write("extend_interval", "moves the end by a time, and goes on")
     def extend_interval(self, text: str) -> None:
