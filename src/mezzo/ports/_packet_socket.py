@@ -81,12 +81,12 @@ class ReceiveRing:
         request = struct.pack("=iHH8x", self.index, PROMISCUOUS, 0)
         self.socket.setsockopt(SOL_PACKET, ADD_MEMBERSHIP, request)
 
-    def join(self, group: int, mode: int) -> int:
-        """Shares the device's packets with the other sockets of a group; 0 makes a new one.  Gives its number."""
+    def join(self, group: int | None, mode: int) -> int:
+        """Shares the device's packets with the other sockets of a group, or a new one; gives its number."""
         flags = FANOUT_DEFRAGMENT if mode == FANOUT_HASH else 0
         flags |= 0 if self.outgoing else FANOUT_IGNORE_OUTGOING
-        flags |= 0 if group else FANOUT_UNIQUE
-        self.socket.setsockopt(SOL_PACKET, FANOUT, group | (mode | flags) << 16)
+        flags |= FANOUT_UNIQUE if group is None else 0
+        self.socket.setsockopt(SOL_PACKET, FANOUT, struct.pack("=I", (group or 0) | (mode | flags) << 16))
         return self.socket.getsockopt(SOL_PACKET, FANOUT) & 0xFFFF
 
     def count(self) -> None:

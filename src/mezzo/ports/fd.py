@@ -89,8 +89,11 @@ class Port(port.Port):
         self.check_tap(number)
         self.fd = os.dup(number)
         self.defer("closing the descriptor", lambda: os.close(self.fd))
-        os.set_blocking(self.fd, False)
-        if self.kind == "socket":
+        if self.kind == "tap":  # it is asked until it has no more, and the way of asking is its giver's, too
+            before = os.get_blocking(self.fd)
+            os.set_blocking(self.fd, False)
+            self.defer("the descriptor's mode", lambda: os.set_blocking(self.fd, before))
+        else:
             with socket.socket(fileno=os.dup(self.fd)) as made:
                 enlarge(made, socket.SO_RCVBUF, 33, BUFFER)
                 enlarge(made, socket.SO_SNDBUF, 32, BUFFER)

@@ -89,7 +89,7 @@ class Port(port.Port, Watching):
         self.link = {}
         self.sockets = {}
         self.rings = {}
-        self.group = 0
+        self.group = None
 
     @staticmethod
     def refusal(device):
@@ -166,7 +166,7 @@ class Port(port.Port, Watching):
             told["checksums"] = "unfinished ones are finished"
             told["super-packets"] = "are cut into frames"
             told["VLAN tags"] = "are put back"
-        if self.group:
+        if self.group is not None:
             told["fanout"] = f"group {self.group}"
         return told
 

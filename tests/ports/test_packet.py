@@ -1,0 +1,395 @@
+"""AF_PACKET on real veth pairs: the same bytes at both ends, offloads finished, and what goes wrong is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import Ether
+
+from mezzo.base import MezzoError
+from mezzo.runtime import Router
+from mezzo.targets import target_names
+from tests.ports.netlab import End, Pair, inside, ip, namespace, raw_socket, run_in, started_in, veth_pair
+
+pytestmark = pytest.mark.needs_root
+both_targets = pytest.mark.parametrize("target", target_names())
+OWN = 0x88B5  # an Ethernet type for experiments
+UDP_SEGMENT = 103
+
+
+@contextmanager
+def router(ns: str, text: str, **options: Any) -> Iterator[Router]:
+    """A router in a namespace; `close` proves that every frame is accounted for."""
+    with inside(ns), Router.from_click(text, **{"frames": 4096, **options}) as made:
+        yield made
+
+
+@contextmanager
+def running(made: Router) -> Iterator[Router]:
+    """The router runs in a thread of its own while the block does."""
+    thread = threading.Thread(target=made.run)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.please_stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def frame(number: int = 0, size: int = 60, to: bytes = b"\xff" * 6, kind: int = OWN) -> bytes:
+    head = to + b"\x02\0\0\0\0\x01" + kind.to_bytes(2, "big") + number.to_bytes(4, "big")
+    return (head + bytes(x & 255 for x in range(size)))[:size]
+
+
+def run_until(made: Router, element: str, count: int, seconds: float = 5) -> None:
+    made.run(seconds=seconds, until=lambda: int(made.read(f"{element}.count")) >= count)
+
+
+def ours(sock: socket.socket, count: int) -> list[bytes]:
+    """Frames of this test that arrive at a socket."""
+    found: list[bytes] = []
+    while len(found) < count:
+        data = sock.recv(65536)
+        found += [data] if data[12:14] == OWN.to_bytes(2, "big") else []
+    return found
+
+
+@contextmanager
+def patched(target: str = "native") -> Iterator[tuple[End, End, Router]]:
+    """Two hosts with a router between that hands every frame over: (left, right, router)."""
+    with (
+        namespace() as left,
+        namespace() as middle,
+        namespace() as right,
+        veth_pair(left, middle) as a,
+        veth_pair(middle, right) as b,
+    ):
+        ip("address", "add", "10.7.0.1/24", "dev", a.a.name, ns=left)
+        ip("address", "add", "10.7.0.2/24", "dev", b.b.name, ns=right)
+        text = "".join(
+            f"f{k} :: FromDevice({x}, METHOD PACKET, PROMISC true) -> Queue -> t{k} :: ToDevice({y}, METHOD PACKET);"
+            for k, (x, y) in enumerate([(a.b.name, b.a.name), (b.a.name, a.b.name)])
+        )
+        with router(middle, text, target=target) as made, running(made):
+            yield a.a, b.b, made
+
+
+def transfer(left: End, right: End, size: int, address: str = "10.7.0.2") -> None:
+    """A TCP connection from left to right carries `size` bytes, and they are the right ones."""
+    data = os.urandom(1 << 16)
+    with inside(right.ns):
+        server = socket.create_server((address, 5001))
+    with inside(left.ns):
+        client = socket.socket()
+    got = bytearray()
+
+    def receive() -> None:
+        connection, _ = server.accept()
+        with connection:
+            while piece := connection.recv(1 << 20):
+                got.extend(piece)
+
+    thread = threading.Thread(target=receive)
+    thread.start()
+    with server, client:
+        client.settimeout(20)
+        client.connect((address, 5001))
+        for _ in range(-(-size // len(data))):
+            client.sendall(data)
+        client.shutdown(socket.SHUT_WR)
+        thread.join(20)
+    assert not thread.is_alive()
+    assert bytes(got) == data * -(-size // len(data))
+
+
+# -- packets in and out
+
+
+@both_targets
+def test_frames_come_in_and_go_out_unchanged(pair: Pair, target: str) -> None:
+    name = pair.b.name
+    text = f"""f :: FromDevice({name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+    with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
+        sent = [frame(k, size) for k, size in enumerate([14, 60, 61, 777, 1514] * 9)]
+        for data in sent:
+            wire.send(data)
+        run_until(made, "c", len(sent))
+        assert made.collect("c") == sent
+        made.feed("i", sent)
+        run_until(made, "t", len(sent))
+        assert ours(wire, len(sent)) == sent
+        told = dict(line.split("\t") for line in made.read("f.port").splitlines())
+        assert (told["method"], told["device"], told["mtu"]) == ("packet", name, "1500")
+        assert made.read("f.kernel_drops") == "0"
+
+
+def test_packets_have_their_type_and_time(pair: Pair) -> None:
+    text = f"FromDevice({pair.b.name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Collect"
+    with router(pair.b.ns, text) as made, raw_socket(pair.a) as wire:
+        addresses = [pair.b.mac_bytes, b"\xff" * 6, b"\x01\0\x5e\0\0\1", b"\x02\0\0\0\0\x99"]
+        for k, to in enumerate(addresses):
+            wire.send(frame(k, to=to))
+        seen = []
+        run_until(made, "c", len(addresses))
+        for p in made.elements["c"].cell("ring").dump():
+            seen.append(p)
+        assert len(seen) == len(addresses)
+        assert made.collect("c") == [frame(k, to=to) for k, to in enumerate(addresses)]
+
+
+@both_targets
+def test_io11_vlan_tags_are_where_they_were(pair: Pair, target: str) -> None:
+    tags = ["8100 0007", "8100 e123", "88a8 0009", "88a8 0009 8100 0007", "8100 0001 8100 0002"]
+    sent = [
+        frame(k)[:12] + bytes.fromhex(tag) + frame(k, kind=OWN)[12:] for k, tag in enumerate(tags) for _ in range(2)
+    ]
+    name = pair.b.name
+    text = f"""FromDevice({name}, METHOD PACKET) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+    with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
+        for data in sent:
+            wire.send(data)
+        run_until(made, "c", len(sent))
+        assert [p for p in made.collect("c") if OWN.to_bytes(2, "big") in p[12:24]] == sent
+        # A longest packet with a tag goes out, too.
+        longest = frame(1, 1514)
+        tagged = longest[:12] + bytes.fromhex("81000007") + longest[12:]
+        made.feed("i", [tagged])
+        run_until(made, "t", 1)
+        assert made.read("t.errors") == "0"
+
+
+# -- offloads
+
+
+@both_targets
+def test_io10_tcp_and_udp_pass_with_default_offloads(target: str) -> None:
+    with patched(target) as (left, right, made):
+        run_in(left.ns, ["ping", "-c2", "-i0.01", "-W2", "10.7.0.2"])
+        transfer(left, right, 10 << 20 if target == "native" else 200_000)
+        transfer(right, left, 200_000, "10.7.0.1")
+        if target == "native":
+            assert int(made.read("f0.super_packets")) > 0
+        assert (made.read("f0.uncut"), made.read("f0.too_long"), made.read("f0.missed")) == ("0", "0", "0")
+        assert made.drops() == {}
+
+
+def test_what_arrives_has_valid_checksums() -> None:
+    with patched() as (left, right, _), raw_socket(right) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+        transfer(left, right, 300_000)
+        with inside(left.ns):
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sender:
+            sender.sendto(b"plain", ("10.7.0.2", 9))
+            sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1000)
+            sender.sendto(bytes(range(250)) * 13, ("10.7.0.2", 9))
+        kinds = {TCP: 0, UDP: 0}
+        while kinds[UDP] < 5:
+            data = wire.recv(65536)
+            assert len(data) <= 1514
+            built = Ether(data)
+            layer = TCP if TCP in built else UDP if UDP in built else None
+            if layer is not None and data[:6] == right.mac_bytes:
+                kinds[layer] += 1
+                again = Ether(data)
+                del again[IP].chksum, again[layer].chksum
+                assert bytes(again) == data
+        assert kinds[TCP] >= 300_000 // 1448
+
+
+def test_tshark_finds_no_bad_checksum_behind_the_router(tmp_path: Any) -> None:
+    with patched() as (left, right, _):
+        file = tmp_path / "far.pcap"
+        capture = ["tcpdump", "-U", "-i", right.name, "-w", str(file), "-c", "60", "tcp"]
+        with started_in(right.ns, capture) as process:
+            assert process.stderr is not None and "listening" in process.stderr.readline()
+            transfer(left, right, 500_000)
+            process.wait(10)
+        bad = "tcp.checksum.status == 0 || ip.checksum.status == 0"
+        check = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
+        shown = run_in("", ["tshark", "-r", str(file), *check, "-Y", f"({bad}) && eth.dst == {right.mac}"])
+        assert shown.stdout == ""
+
+
+@both_targets
+def test_jumbo_frames_need_frames_that_hold_them(target: str) -> None:
+    with namespace() as a, namespace() as b, veth_pair(a, b, mtu=9000) as pair, raw_socket(pair.a) as wire:
+        text = f"f :: FromDevice({pair.b.name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Collect"
+        sent = [frame(k, size) for k, size in enumerate([60, 9014, 1700])]
+        for size, expected in ((2048, [sent[0], sent[2]]), (16384, sent)):
+            with router(b, text, target=target, frames=1024, frame_size=size) as made:
+                for data in sent:
+                    wire.send(data)
+                run_until(made, "c", len(expected))
+                assert made.collect("c") == expected
+                assert made.read("f.too_long") == str(len(sent) - len(expected))
+
+
+# -- what is heard
+
+
+def test_promiscuous_mode_goes_with_the_socket(pair: Pair) -> None:
+    def promiscuity() -> str:
+        found = re.search(r"promiscuity (\d+)", ip("-d", "link", "show", pair.b.name, ns=pair.b.ns))
+        return found[1] if found else ""
+
+    for word, expected in (("false", "0"), ("true", "1")):
+        with router(pair.b.ns, f"FromDevice({pair.b.name}, METHOD PACKET, PROMISC {word}) -> Discard"):
+            assert promiscuity() == expected
+    assert promiscuity() == "0"
+
+
+def test_without_sniffer_the_host_gets_nothing(pair: Pair) -> None:
+    ping = ["ping", "-c1", "-W1", "10.7.0.2"]
+    run_in(pair.a.ns, ping)
+    text = f"FromDevice({pair.b.name}, METHOD PACKET, SNIFFER false) -> c :: Counter -> Discard"
+    with router(pair.b.ns, text) as made:
+        assert run_in(pair.a.ns, ["ping", "-c1", "-W0.2", "10.7.0.2"], check=False).returncode == 1
+        made.run(seconds=0.05)
+        assert int(made.read("c.count")) > 0
+    run_in(pair.a.ns, ping)
+
+
+@both_targets
+def test_outbound_hears_the_host_and_not_ourselves(pair: Pair, target: str) -> None:
+    name = pair.b.name
+    text = f"""FromDevice({name}, METHOD PACKET, OUTBOUND true) -> Classifier(12/88b5) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+    with router(pair.b.ns, text, target=target) as made, raw_socket(pair.b) as host, raw_socket(pair.a) as wire:
+        host.send(frame(1))
+        made.feed("i", [frame(2), frame(3, 1514)])
+        run_until(made, "t", 2)
+        wire.send(frame(4))
+        run_until(made, "c", 2)
+        assert made.collect("c") == [frame(1), frame(4)]
+        assert ours(wire, 3) == [frame(1), frame(2), frame(3, 1514)]
+
+
+def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair) -> None:
+    name = pair.b.name
+    ends = [f"f{k} :: FromDevice({name}, METHOD PACKET, QUEUE {q}) -> Discard;" for k, q in enumerate([0, 1, 0])]
+    built = [Ether(src="02:00:00:00:00:01", dst=pair.b.mac) / IP(src="10.7.0.1", dst="10.7.0.2") for _ in range(64)]
+    with router(pair.b.ns, "".join(ends)) as made, raw_socket(pair.a) as wire:
+        for port, start in enumerate(built):
+            wire.send(bytes(start / UDP(sport=1000 + port, dport=9) / b"x"))
+        made.run(seconds=1, until=lambda: int(made.read("f2.count")) >= 64)
+        made.run(seconds=0.02)
+        counts = [int(made.read(f"f{k}.count")) for k in range(3)]
+        # The host answers with ICMP, and asks for an address first; that it hears back.
+        assert counts[0] + counts[1] == counts[2] >= 64
+        assert counts[0] and counts[1]
+
+
+# -- trouble
+
+
+def test_what_no_room_was_left_for_is_counted(pair: Pair) -> None:
+    with router(pair.b.ns, f"f :: FromDevice({pair.b.name}, METHOD PACKET) -> Discard") as made:
+        with raw_socket(pair.a) as wire:
+            for k in range(5000):
+                wire.send(frame(k))
+        made.run(seconds=5, until=lambda: int(made.read("f.count")) >= 4096)
+        made.run(seconds=0.02)
+        received, dropped = (int(line.split("\t")[1]) for line in made.read("f.statistics").splitlines())
+        assert received + dropped >= 5000
+        assert int(made.read("f.kernel_drops")) == dropped > 0
+
+
+def test_an_interface_that_goes_down_comes_up_again(pair: Pair) -> None:
+    said: list[str] = []
+    text = f"""f :: FromDevice({pair.b.name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Counter -> Discard;
+               i :: Feed -> Queue -> t :: ToDevice({pair.b.name}, METHOD PACKET)"""
+    with router(pair.b.ns, text) as made, raw_socket(pair.a) as wire:
+        made.say = said.append  # type: ignore[method-assign]
+        ip("link", "set", pair.b.name, "down", ns=pair.b.ns)
+        made.feed("i", [frame(1)] * 3)
+        made.run(seconds=5, until=lambda: any(line.endswith(" down") for line in said))
+        assert made.read("t.downs") == "3"
+        ip("link", "set", pair.b.name, "up", ns=pair.b.ns)
+        made.run(seconds=5, until=lambda: any(line.endswith(" up") for line in said))
+        wire.send(frame(2))
+        run_until(made, "c", 1)
+        assert made.read("c.count") == "1"
+
+
+def test_an_interface_that_is_removed_is_told_and_the_rest_goes_on(pair: Pair) -> None:
+    said: list[str] = []
+    with namespace() as other, veth_pair(pair.b.ns, other) as second:
+        text = f"""a :: FromDevice({pair.b.name}, METHOD PACKET) -> Discard;
+                   b :: FromDevice({second.a.name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Counter -> Discard;
+                   i :: Feed -> Queue -> t :: ToDevice({pair.b.name}, METHOD PACKET)"""
+        with router(pair.b.ns, text) as made, raw_socket(second.b) as wire:
+            made.say = said.append  # type: ignore[method-assign]
+            ip("link", "del", pair.b.name, ns=pair.b.ns)
+            made.run(seconds=5, until=lambda: bool(said))
+            assert said[-1] == f"a: {pair.b.name} is gone; the rest goes on"
+            assert "state\tgone" in made.read("a.port")
+            made.feed("i", [frame(1)] * 3)
+            wire.send(frame(2))
+            run_until(made, "c", 1)
+            assert made.read("t.downs") == "3"
+            assert made.conservation().balanced
+
+
+def test_a_namespace_that_is_deleted_with_the_other_end_is_no_trouble() -> None:
+    said: list[str] = []
+    with (
+        namespace() as here,
+        namespace() as there,
+        veth_pair(here, there) as pair,
+        router(here, f"a :: FromDevice({pair.a.name}, METHOD PACKET) -> Discard") as made,
+    ):
+        made.say = said.append  # type: ignore[method-assign]
+        ip("netns", "del", there)
+        made.run(seconds=10, until=lambda: any("is gone" in line for line in said))
+        assert any("is gone" in line for line in said)
+
+
+def test_packets_over_the_mtu_are_refused(pair: Pair) -> None:
+    text = f"i :: Feed -> Queue -> t :: ToDevice({pair.b.name}, METHOD PACKET); t[0] -> Discard; t[1] -> c :: Collect"
+    with router(pair.b.ns, text) as made:
+        made.feed("i", [frame(1), frame(2, 1700)])
+        run_until(made, "t", 1)
+        run_until(made, "c", 1)
+        assert made.collect("c") == [frame(2, 1700)]
+
+
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(MezzoError, match="there is no network interface `nothere0`"):
+        Router.from_click("FromDevice(nothere0, METHOD PACKET) -> Discard")
+
+
+def test_opening_and_closing_leaves_nothing(pair: Pair) -> None:
+    text = f"FromDevice({pair.b.name}, METHOD PACKET) -> Queue -> ToDevice({pair.b.name}, METHOD PACKET)"
+    with router(pair.b.ns, text):
+        before = len(os.listdir("/proc/self/fd"))
+    after = []
+    for _ in range(10):
+        with router(pair.b.ns, text):
+            after.append(len(os.listdir("/proc/self/fd")))
+    assert set(after) == {before}
+
+
+def test_from_python() -> None:
+    from mezzo.runtime.device import connect
+
+    with namespace() as a, namespace() as b, veth_pair(a, b) as pair, raw_socket(pair.a) as wire:
+        with inside(b):
+            device = connect("packet", pair.b.name, promisc=True)
+        with device:
+            assert device.send([frame(1), frame(2)]) == 2
+            assert ours(wire, 2) == [frame(1), frame(2)]
+            wire.send(frame(3))
+            assert frame(3) in device.receive(seconds=2)
+            assert device.facts()["promiscuous"] is True
