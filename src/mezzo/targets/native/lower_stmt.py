@@ -541,23 +541,6 @@ def _timer_clear(f: Frame, s: ops.TimerClear) -> None:
         f.t.do(f"call fastcc void @timer_clear(ptr %c, ptr %a, i32 {f.site.linked.timer}){TAGS['tasks']}")
 
 
-def _run_task(f: Frame, s: ops.RunTask) -> None:
-    f.bind(s.name, f.t.op(f"call fastcc i1 @run_task(ptr %c, ptr %a, i32 {value(f, s.index)})"))
-
-
-def _fire_timer(f: Frame, s: ops.FireTimer) -> None:
-    f.t.do(f"call fastcc void @fire_timer(ptr %c, ptr %a, i32 {value(f, s.index)})")
-
-
-def _read_clock(f: Frame, s: ops.ReadClock) -> None:
-    t = f.t
-    spec = t.slot("[2 x i64]")
-    t.op(f"call i32 @clock_gettime(i32 1, ptr {spec})")
-    seconds = t.op(f"load i64, ptr {spec}")
-    rest = t.op(f"load i64, ptr {t.gep(spec, 8)}")
-    f.bind(s.name, t.op(f"add i64 {t.op(f'mul i64 {seconds}, 1000000000')}, {rest}"))
-
-
 STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.Set: _set,
     ops.Eval: _eval,
@@ -593,9 +576,6 @@ STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.Wake: _wake,
     ops.TimerSet: _timer_set,
     ops.TimerClear: _timer_clear,
-    ops.RunTask: _run_task,
-    ops.FireTimer: _fire_timer,
-    ops.ReadClock: _read_clock,
     **raw.STMT,
 }
 EXPR.update(raw.EXPR)

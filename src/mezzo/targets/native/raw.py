@@ -1,4 +1,4 @@
-"""The runtime dialect as LLVM text: raw memory, C functions, frames in rings.
+"""The runtime dialect as LLVM text: raw memory, C functions, frames in rings, and what only the scheduler does.
 
 A raw address becomes a pointer that LLVM knows nothing of.  By the rule of `ir.dialect` it may point into a packet's
 bytes, so plain accesses are of that class of memory (`data`) and counters stay in registers across them; ordered ones
@@ -156,6 +156,26 @@ def _adopt(f: Frame, s: ops.Adopt) -> None:
     f.bind(s.name, frame)
 
 
+# -- the scheduler's
+
+
+def _run_task(f: Frame, s: ops.RunTask) -> None:
+    f.bind(s.name, f.t.op(f"call fastcc i1 @run_task(ptr %c, ptr %a, i32 {value(f, s.index)})"))
+
+
+def _fire_timer(f: Frame, s: ops.FireTimer) -> None:
+    f.t.do(f"call fastcc void @fire_timer(ptr %c, ptr %a, i32 {value(f, s.index)})")
+
+
+def _read_clock(f: Frame, s: ops.ReadClock) -> None:
+    t = f.t
+    spec = t.slot("[2 x i64]")
+    t.op(f"call i32 @clock_gettime(i32 1, ptr {spec})")
+    seconds = t.op(f"load i64, ptr {spec}")
+    rest = t.op(f"load i64, ptr {t.gep(spec, 8)}")
+    f.bind(s.name, t.op(f"add i64 {t.op(f'mul i64 {seconds}, 1000000000')}, {rest}"))
+
+
 EXPR: dict[Any, Callable[[Frame, Any], str]] = {
     ops.MemLoad: _load,
     ops.Atomic: _atomic,
@@ -171,4 +191,7 @@ STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.GiveFrame: _give_frame,
     ops.Lend: _lend,
     ops.Adopt: _adopt,
+    ops.RunTask: _run_task,
+    ops.FireTimer: _fire_timer,
+    ops.ReadClock: _read_clock,
 }
