@@ -328,6 +328,13 @@ def test_it_undoes_when_who_started_it_is_gone(pair, installed):
         wait_until(lambda: _netdev.link(pair.a.name).mtu == 1500)
 
 
+def test_it_is_for_a_group_if_that_is_said(tmp_path):
+    place = tmp_path / "mezzo-open"
+    _launcher.install(place, ["/bin/true"], ["CAP_NET_RAW"], 65534)
+    assert (place.stat().st_gid, place.stat().st_mode & 0o777) == (65534, 0o750)
+    assert os.getxattr(place, _opener.CAPABILITIES)
+
+
 def test_started_by_hand_it_says_what_it_is_for(pair, installed):
     done = subprocess.run([installed, "ignored"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 1

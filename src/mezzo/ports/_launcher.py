@@ -175,12 +175,14 @@ def _headers(machine: int, size: int) -> bytes:
     return identity + head + struct.pack("<IIQQQQQQ", loaded, read_execute, 0, BASE, BASE, size, size, page)
 
 
-def install(place: Path, arguments: Sequence[str], capabilities: Sequence[str]) -> None:
+def install(place: Path, arguments: Sequence[str], capabilities: Sequence[str], group: int | None = None) -> None:
     """Writes the file beside its place, gives it its capabilities (setcap), and puts it there."""
     new = place.with_name(f".{place.name}.new")
     try:
         new.write_bytes(image(arguments))
-        new.chmod(0o755)
+        if group is not None:
+            os.chown(new, -1, group)  # first: it would take the capabilities away
+        new.chmod(0o755 if group is None else 0o750)
         words = ",".join(name.lower() for name in capabilities) + "=p"
         done = subprocess.run(["setcap", words, str(new)], capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -16,6 +16,7 @@ sets back when that router is gone.  A packet socket can be bound to any interfa
 from __future__ import annotations
 
 import argparse
+import grp
 import os
 import pwd
 import signal
@@ -40,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--users", type=users, metavar="NAME,…", help="for whom (--listen: who started it, and root)")
     parser.add_argument("--listen", metavar="SOCKET", help="wait for connections there")
+    parser.add_argument("--group", type=group, metavar="NAME", help="--install: for the members of this group only")
     parser.add_argument("--install", type=Path, metavar="FILE", help="write a program that has the capabilities")
     parser.add_argument(
         "--peers", action="store_true",
@@ -57,6 +59,13 @@ def words(text: str) -> tuple[str, ...]:
 def users(text: str) -> frozenset[int]:
     try:
         return frozenset(int(w) if w.isdigit() else pwd.getpwnam(w).pw_uid for w in words(text))
+    except KeyError as trouble:
+        raise argparse.ArgumentTypeError(str(trouble.args[0])) from None
+
+
+def group(text: str) -> int:
+    try:
+        return int(text) if text.isdigit() else grp.getgrnam(text).gr_gid
     except KeyError as trouble:
         raise argparse.ArgumentTypeError(str(trouble.args[0])) from None
 
@@ -100,7 +109,7 @@ def install(args: argparse.Namespace) -> int:
             )
     needs = {name for right in args.rights for name in privileged.RIGHTS[right].needs}
     capabilities = sorted(needs | set(ENTERING if args.peers else ()))
-    _launcher.install(args.install, helper_command(args), capabilities)
+    _launcher.install(args.install, helper_command(args), capabilities, args.group)
     print(f"{args.install}: {','.join(capabilities).lower()} for {','.join(args.devices)}")
     return 0
 
