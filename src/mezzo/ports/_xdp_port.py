@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import Arena
 from mezzo.ports import _attach, _ethtool, _netdev, _xsk, port, privileged
+from mezzo.ports._mtu import set_mtu
 from mezzo.ports._xsk import NEED_WAKEUP, SCATTER, Sizes, Socket
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class Port(port.Port):
 
     def open(self, arena: Arena) -> None:
         self.arena = arena
-        self.link = link = _netdev.link(self.device)
         try:
+            set_mtu(self)
+            self.link = link = _netdev.link(self.device)
             self.require_room(arena, link)
             self.prepare_peer(link)
             self.hear_all()

@@ -54,6 +54,7 @@ from mezzo.ports._cut import (
 )
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
+from mezzo.ports._mtu import _WithMtu, set_mtu
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, slot_at
 from mezzo.ports._watch import Watching, _Watched
@@ -97,6 +98,7 @@ class Port(port.Port, Watching):
         return ""
 
     def open(self, arena):
+        set_mtu(self)
         for number, end in self.receivers.items():
             self.open_receiver(number, end, arena)
         self.share()
@@ -210,7 +212,7 @@ def write_messages(memory, prefixed):
         struct.pack_into("=QQ", memory.map, pair - memory.address, header, HEADER_SIZE)
 
 
-class Receiver(FromDevice, _Cutting, _Watched):
+class Receiver(FromDevice, _Cutting, _Watched, _WithMtu):
     """From the kernel's ring into frames of the arena."""
 
     knows = ("promisc", "sniffer", "outbound", "protocol")
@@ -326,7 +328,7 @@ class Receiver(FromDevice, _Cutting, _Watched):
             self.hear()
 
 
-class Transmitter(ToDevice):
+class Transmitter(ToDevice, _WithMtu):
     """From frames of the arena to the interface, which has copied them when the call comes back."""
 
     wait_ns = 0  # no completion is waited for: what is in the ring has not been taken yet

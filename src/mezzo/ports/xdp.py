@@ -40,6 +40,7 @@ from mezzo.ports import _checksum, _xdp_port
 from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
+from mezzo.ports._mtu import _WithMtu
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
 from mezzo.ports._xsk import (
     DONE_CONSUMER,
@@ -92,7 +93,7 @@ class Way(Kind):
         return text.lower()
 
 
-class _Half(_End):
+class _Half(_WithMtu, _End):
     """What both halves know."""
 
     table: u64  # records of this end's queues
