@@ -4,7 +4,18 @@ Functions of the runtime dialect that drivers and both ends of a device use.  `r
 number of its slots, an index is below n.
 """
 
-from mezzo.elements import mem_u32, mem_u64, set_mem_u16, set_mem_u32, set_mem_u64, u16, u32, u64
+from mezzo.elements import (
+    load_acquire_u32,
+    mem_u32,
+    mem_u64,
+    set_mem_u16,
+    set_mem_u32,
+    set_mem_u64,
+    store_release_u32,
+    u16,
+    u32,
+    u64,
+)
 
 HEAD, CUR, TAIL, HEADER = 20, 24, 28, 256
 TAG_ETHERTYPE = 0x0081  # 0x8100 as it stands in memory
@@ -33,14 +44,14 @@ def between(start: u32, end: u32, n: u32) -> u32:
 
 
 def space(ring: u64, n: u32) -> u32:
-    """The router's slots: packets that arrived, or room."""
-    return between(mem_u32(ring + HEAD), mem_u32(ring + TAIL), n)
+    """The router's slots: packets that arrived, or room.  What the driver wrote before it moved tail is seen."""
+    return between(mem_u32(ring + HEAD), load_acquire_u32(ring + TAIL), n)
 
 
 def release(ring: u64, head: u32):
-    """The router is done with the slots in front of `head`."""
+    """The router is done with the slots in front of `head`; who sees it sees what was written there."""
     set_mem_u32(ring + CUR, head)
-    set_mem_u32(ring + HEAD, head)
+    store_release_u32(ring + HEAD, head)
 
 
 def put_slot(ring: u64, index: u32, word: u64, more: u64):

@@ -114,6 +114,7 @@ class Receiver(FromDevice):
     """Everything that arrived is in the ring already."""
 
     lossless = True
+    watches = False
 
     loopback = Arg(Bool(), False, "what is sent comes back", positional=False)
 
@@ -140,17 +141,20 @@ class Transmitter(ToDevice):
     """Packets stay in the ring until Python takes them, or go over to the receive ring."""
 
     tells = True
+    watches = False
     wait_ns = 0
 
     loopback = Arg(Bool(), False, "what is sent comes back", positional=False)
 
     other: u64
     looped: flag
+    sleepers: flag
 
     def initialize(self):
         super().initialize()
         self.use_ring(self._port.transmit)
         self.other, self.looped = self._port.receive.address, self._port.loopback
+        self.sleepers = any(not end.polls for end in self._port.receivers.values())
 
     def transmit(self):
         if self.looped:
@@ -170,7 +174,8 @@ class Transmitter(ToDevice):
         if n != 0:
             store_release_u32(self.other + TAIL, tail)
             self.complete(n)
-            self.wake_other()
+            if self.sleepers:
+                self.wake_other()
 
     def abandon(self):
         self.forget()

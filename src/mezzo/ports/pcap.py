@@ -86,6 +86,7 @@ class Receiver(FromDevice):
     """Fills the ring from the file."""
 
     lossless = True
+    watches = False
     timed = True
     knows = ("encap",)
 
@@ -164,6 +165,8 @@ class Receiver(FromDevice):
 
 class Transmitter(ToDevice):
     """Writes the slots to a file; they are done at once."""
+
+    watches = False
 
     record = Arg(Text(), "", "the file that is written; else the device is", positional=False)
 

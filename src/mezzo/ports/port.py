@@ -14,6 +14,7 @@ each step names its undoing with `defer` as soon as it is done, and every undoin
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -227,7 +228,10 @@ class PortTable:
         """Tells the scheduler which descriptors make which task runnable."""
         for port in self.all.values():
             for end, fd, events in port.descriptors():
-                router.watch(end, fd, events)
+                if events & select.POLLOUT:  # a device is nearly always writable: asked for while the end is stopped
+                    end.events_at = router.watch(end, fd, 0)
+                else:
+                    router.watch(end, fd, events)
 
 
 def placed(diagnostic: Diagnostic, end: _End) -> Diagnostic:

@@ -22,7 +22,9 @@ from mezzo.elements import (
     now,
     python,
     read,
+    set_mem_u16,
     set_mem_u32,
+    u16,
     u32,
     u64,
     write,
@@ -35,6 +37,7 @@ from mezzo.ports.ring import TRANSMIT, Ring
 STAGE = 1024  # slots in front of the faults
 FIRST_WAIT_NS, LAST_WAIT_NS = 50_000, 20_000_000
 LOOK_NS = 100_000_000  # between looks for completions that nobody tells about
+POLLOUT = 4
 NEVER = (1 << 64) - 1
 
 
@@ -58,6 +61,7 @@ class ToDevice(_Limited):
     completion_wait = Arg(Duration(), None, "when a completion counts as lost; 0 is never", positional=False)
 
     stage: u64
+    events_at: u64
     longest: u32
     flying: u32
     progress: u64
@@ -192,6 +196,8 @@ class ToDevice(_Limited):
             self.give_up()
             return True
         stopped = not dry and moved == 0
+        if self.events_at != 0:
+            set_mem_u16(self.events_at, u16(POLLOUT if stopped else 0))
         if not stopped and not dry:
             return True
         due: u64 = NEVER

@@ -524,7 +524,11 @@ class Router:
         self._turn.release()
         cleanups = [element.cleanup for element in self.elements.values()]
         # Programs and sockets first: what the kernel may still write to is freed last.
-        run_all(self.ports.close, *cleanups, self._send_home, self.ports.free, *self._endings())
+        run_all(self.ports.close, *cleanups, self._send_home, self._free_ports, *self._endings())
+
+    def _free_ports(self) -> None:
+        for trouble in self.ports.free():
+            self.say(trouble)
 
     def _endings(self) -> list[Callable[[], object]]:
         return [*([self.team.close] if self.team is not None else []), self.engine.close, self.arena.close]

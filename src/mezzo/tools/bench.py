@@ -17,10 +17,11 @@ from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._terminal import Progress, table
 
 SHARED = {"harness"}
+GROUPS = {"ports": "port_"}  # a name for all files that begin so
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these; `ports` is all of ports")
     parser.add_argument("--folder", metavar="PATH", help="where the benchmarks are")
     parser.add_argument("--json", action="store_true", help="a list of their results")
     parser.add_argument("--list", action="store_true", help="their names")
@@ -58,6 +59,7 @@ def find(folder: str | None, names: list[str]) -> list[Path]:
             )
         )
     files = {p.stem: p for p in sorted(here.glob("*.py")) if p.stem not in SHARED and not p.stem.startswith("_")}
+    names = [x for n in names for x in ([f for f in files if f.startswith(GROUPS[n])] if n in GROUPS else [n])]
     unknown = [n for n in names if n not in files]
     if unknown:
         raise MezzoError(
