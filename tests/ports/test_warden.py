@@ -129,6 +129,22 @@ def test_a_forked_child_that_lives_on_does_not_hold_it_up(pair):
     assert state(pair) == before
 
 
+def test_a_warden_that_was_killed_has_a_successor(pair):
+    before = state(pair)
+    one_more = "privileged.ask({'do': 'features', 'device': device, 'at': 'here', 'off': ['rx-checksum']})\n"
+    with router(pair, CHANGES + READY.replace("read()", "readline()") + one_more + READY) as process:
+        (warden,) = children(process.pid)
+        os.kill(warden, signal.SIGKILL)
+        wait_until(lambda: warden not in processes())
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "ready\n"
+        assert warden not in children(process.pid)
+        process.kill()
+        process.communicate(timeout=10)
+    assert state(pair) == before
+
+
 def test_the_peer_moves_and_the_router_is_killed(pair):
     with inside(pair.b.ns):
         before = _ethtool.wanted(pair.b.name)

@@ -170,7 +170,7 @@ def set_channels(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]
         raise OSError(errno.EOPNOTSUPP, "the driver has one number of queues")
     names = ("combined",) if now["max_combined"] else ("rx", "tx")
     where = _netdev.device(link)
-    changes = [_undo.Change("channels", where, n, now[n], request["combined"]) for n in names]
+    changes = [_undo.Change("channels", where, n, now[n], request.get("combined", 0)) for n in names]
     with _undo.ledger().holding(changes) as told:
         write_channels(link.name, {c.key: c.new for c in changes})
     return [], channels(link.name) | {"undo": told}

@@ -76,7 +76,7 @@ def route(request: Mapping[str, Any]) -> Answer:
     found = _netdev.link(request["device"])
     if not found.vanishes:
         raise OSError(errno.EINVAL, "it would stay when the router is gone")
-    _netdev.add_default_route(found.index, request["gateway"])
+    _netdev.add_default_route(found.index, request.get("gateway", ""))
     return [], found.facts()
 
 

@@ -14,6 +14,7 @@ import selectors
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,7 +101,8 @@ class Server:
     def _turn(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
             assert isinstance(key.fileobj, socket.socket)
-            self.add(key.fileobj.accept()[0])
+            with suppress(OSError):  # too many at once: it waits
+                self.add(key.fileobj.accept()[0])
         elif not self._serve(key.data):
             self._drop(key.data)
 

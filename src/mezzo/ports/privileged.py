@@ -177,8 +177,8 @@ def perform(request: Request) -> Answer:
         raise refusal(request, right, trouble) from trouble
     except MezzoError as trouble:
         raise Refused.of(trouble) from trouble
-    except ValueError as trouble:  # an address that is none, for example
-        raise Refused(f"{request['device']}: {right.what}: {trouble}", errno.EINVAL) from None
+    except (ValueError, LookupError, OverflowError) as trouble:  # an address that is none, a mode that nobody knows
+        raise Refused(f"{request['device']}: {right.what}: {trouble}", errno.EINVAL) from trouble
 
 
 def refusal(request: Request, right: Right, trouble: OSError) -> Refused:

@@ -40,7 +40,7 @@ class Warden:
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={"PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
+                env={**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"},
                 cwd="/",
             )
         except BaseException:
@@ -63,15 +63,42 @@ class Warden:
 
 _lock = threading.Lock()
 _warden: Warden | None = None
+_held: dict[str, _undo.Told] = {}
 
 
 def tell(what: str, change: _undo.Told) -> None:
-    """What the ledger says: `hold` or `drop`."""
-    global _warden
+    """What the ledger says: `hold` or `drop`.  A warden that somebody killed has a successor."""
     with _lock:
-        if _warden is None:
-            _warden = Warden()
-        _warden.tell(what, change)
+        try:
+            _started().tell(what, change)
+        except BrokenPipeError:
+            _successor().tell(what, change)
+        if what == "hold":
+            _held[_name(change)] = change
+        else:
+            _held.pop(_name(change), None)
+
+
+def _name(change: _undo.Told) -> str:
+    return json.dumps(change, sort_keys=True)
+
+
+def _started() -> Warden:
+    global _warden
+    if _warden is None:
+        _warden = Warden()
+    return _warden
+
+
+def _successor() -> Warden:
+    """It learns what its predecessor knew, which undid nothing if it was killed."""
+    global _warden
+    if _warden is not None:
+        _warden.close()
+        _warden = None
+    for change in _held.values():
+        _started().tell("hold", change)
+    return _started()
 
 
 def stop() -> None:
@@ -90,6 +117,7 @@ def _forked() -> None:
     if _warden is not None:
         _warden.let_go()
         _warden = None
+    _held.clear()
     _undo.ledger.cache_clear()
 
 
@@ -108,11 +136,10 @@ def watch(descriptor: int) -> list[str]:
             if not line.endswith("\n"):  # it died while it wrote, so the change was not made yet
                 break
             ((what, told),) = json.loads(line).items()
-            name = json.dumps(told, sort_keys=True)
             if what == "hold":
-                left[name] = told
+                left[_name(told)] = told
             else:
-                left.pop(name, None)
+                left.pop(_name(told), None)
     return _undo.undo_all(_undo.from_json(told) for told in left.values())
 
 
