@@ -46,6 +46,7 @@ from mezzo.elements import (
     u32,
     u64,
 )
+from mezzo.ports import _netlink as nl
 from mezzo.ports import port
 from mezzo.ports._checksum import net16, set_net16
 from mezzo.ports._libc import address_of
@@ -70,7 +71,8 @@ SNAP = 0x0000_0003_AAAA  # as it stands in memory: AA AA 03 00 00 00
 DONT_WAIT, NO_SIGNAL, TRUNCATED = 0x40, 0x4000, 0x20
 WOULD_BLOCK, NO_BUFFERS, INTERRUPTED = errno.EAGAIN, errno.ENOBUFS, errno.EINTR
 GONE = (errno.EPIPE, errno.ECONNREFUSED, errno.ECONNRESET, errno.ENOTCONN, errno.ENOTSOCK, errno.EBADFD)
-TUNGETIFF, IFF_NO_PI, IFF_VNET_HDR = 0x8004_54D2, 0x1000, 0x4000
+TUNGETIFF, IFF_VNET_HDR = 0x8004_54D2, 0x4000
+IFLA_IFNAME, IFLA_LINKINFO, IFLA_INFO_DATA, IFLA_TUN_PI = 3, 18, 2, 4
 BUFFER = 4 << 20
 
 
@@ -109,13 +111,13 @@ class Port(port.Port):
         """A tap that was opened for something else would give frames with something else in front."""
         if self.kind != "tap":
             return
-        flags = struct.unpack_from("=H", fcntl.ioctl(number, TUNGETIFF, bytes(40)), 16)[0]
+        name, flags = struct.unpack_from("=16sH", fcntl.ioctl(number, TUNGETIFF, bytes(40)))
         if flags & IFF_VNET_HDR:
             hint = "open it without IFF_VNET_HDR, or let METHOD TAP open it"
             raise MezzoError(Diagnostic(f"descriptor {number} is a tap with virtio-net headers", hint=hint))
-        wanted = DIX if flags & IFF_NO_PI else PI
+        wanted = way_of_tap(name.rstrip(b"\0"))
         for end in self.ends:
-            if end.way != wanted:
+            if wanted is not None and end.way != wanted:
                 name = "DIX" if wanted == DIX else "PI"
                 how = "with" if wanted == DIX else "without"
                 what = f"descriptor {number} is a tap {how} IFF_NO_PI, so ENCAP {end.encap_name()} is wrong"
@@ -136,7 +138,7 @@ class Port(port.Port):
         return super().facts() | {"kind": self.kind, "encap": self.ends[0].encap_name()}
 
     def descriptors(self):
-        return [(end, self.fd, select.POLLIN) for end in self.receivers.values()]
+        return [(e, self.fd, select.POLLOUT if e.is_transmitter else select.POLLIN) for e in self.ends]
 
     def frames(self):
         told = {f"ring of {end.name}": len(ring.slots()) for end, ring in self.rings.items()}
@@ -169,6 +171,21 @@ def kind_of(number):
         what = "a pipe" if stat.S_ISFIFO(mode) else "a file or terminal"
     hint = "give a datagram or sequenced-packet socket (socketpair(AF_UNIX, SOCK_DGRAM)), or a tap"
     raise MezzoError(Diagnostic(f"descriptor {number} is {what}, which keeps no boundaries between frames", hint=hint))
+
+
+def way_of_tap(name):
+    """PI or DIX; None where that is not to be learnt, because the device is in another namespace.
+
+    Netlink is asked: the bit IFF_NO_PI that TUNGETIFF gives means something else (IFF_NOFILTER has its number).
+    """
+    try:
+        with nl.Netlink() as netlink:
+            answer = netlink.ask(nl.RTM_GETLINK, nl.LINK_BODY.pack(0, 0, 0, 0, 0), {IFLA_IFNAME: name + b"\0"})[0]
+    except OSError:
+        return None
+    info = nl.parse_attributes(answer.attributes(nl.LINK_BODY.size).get(IFLA_LINKINFO, b""))
+    data = nl.parse_attributes(info.get(IFLA_INFO_DATA, b""))
+    return None if IFLA_TUN_PI not in data else PI if data[IFLA_TUN_PI][0] else DIX
 
 
 def write_messages(memory, end):
@@ -335,7 +352,7 @@ class Transmitter(_Half, ToDevice):
     """From frames of the arena to the descriptor; what the other end has no room for waits."""
 
     encap = Arg(Word(), None, "what is in front of a frame: DIX, LLC or PI", positional=False)
-    wait_ns = 0  # no completion is waited for: what is in the ring has not been taken yet
+    wait_ns, unsent = 0, True  # what is in the ring has not been taken yet, and there are no completions
 
     messages: u64
     vectors: u64

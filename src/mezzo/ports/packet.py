@@ -184,7 +184,8 @@ class Port(port.Port, Watching):
 
     def descriptors(self):
         found = [(self.receivers[number], made.fd, select.POLLIN) for number, made in self.sockets.items()]
-        return found + [(end, self.watched.fileno(), select.POLLIN) for end in self.watchers()]
+        found += [(end, self.watched.fileno(), select.POLLIN) for end in self.watchers()]
+        return found + [(end, end.fd, select.POLLOUT) for end in self.transmitters.values()]
 
     def watchers(self):
         """The end that tells what happens to the interface."""
@@ -331,7 +332,7 @@ class Receiver(FromDevice, _Cutting, _Watched, _WithMtu):
 class Transmitter(ToDevice, _WithMtu):
     """From frames of the arena to the interface, which has copied them when the call comes back."""
 
-    wait_ns = 0  # no completion is waited for: what is in the ring has not been taken yet
+    wait_ns, unsent = 0, True  # what is in the ring has not been taken yet, and there are no completions
     bypass = Arg(Bool(), False, "go past the interface's queueing discipline", positional=False)
 
     fd: i64

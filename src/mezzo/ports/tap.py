@@ -78,7 +78,8 @@ class Port(port.Port):
         return told | offload_facts(self.offloads) | {"queues": len(self.queues)}
 
     def descriptors(self):
-        return [(end, self.queues[number], select.POLLIN) for number, end in self.receivers.items()]
+        found = [(end, end.tun_fd, select.POLLIN) for end in self.receivers.values()]
+        return found + [(end, end.tun_fd, select.POLLOUT) for end in self.transmitters.values()]
 
     def frames(self):
         return {f"ring of {end.name}": len(ring.slots()) for end, ring in self.rings.items()}
@@ -120,7 +121,7 @@ class Transmitter(ToDevice, _Tun):
     """From frames of the arena to a queue of the device."""
 
     persistent = Arg(Bool(), False, "the device stays when the router ends", positional=False)
-    wait_ns = 0  # no completion is waited for: what is in the ring has not been taken yet
+    wait_ns, unsent = 0, True  # what is in the ring has not been taken yet, and there are no completions
     waits: u64
     reads = {"waits": "how often the device had no room"}
 

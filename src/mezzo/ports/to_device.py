@@ -53,6 +53,7 @@ class ToDevice(_Limited):
     half = "Transmitter"
     is_transmitter = True
     most = 0xFFFF  # bytes that a slot can tell
+    unsent = False  # what is in flight waits for room, not for a completion
     tells = False  # the driver wakes the task by itself when there is room
     wait_ns = 10**9  # for a completion; 0 where it is up to somebody when they come
 
@@ -195,10 +196,11 @@ class ToDevice(_Limited):
         if self.flying != 0 and self.patience != 0 and now() - self.progress >= self.patience:
             self.give_up()
             return True
-        stopped = not dry and moved == 0
+        waiting = not dry or (self.unsent and self.flying != 0)
+        stopped = waiting and moved == 0
         if self.events_at != 0:
             set_mem_u16(self.events_at, u16(POLLOUT if stopped else 0))
-        if not stopped and not dry:
+        if waiting and not stopped:
             return True
         due: u64 = NEVER
         if self.limited and self.tokens < 0:
