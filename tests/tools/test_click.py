@@ -81,7 +81,7 @@ def test_simtime_begins_when_it_is_told(click):
 
 
 @pytest.mark.parametrize(
-    "words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",), ("-j", "4")]
+    "words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",)]
 )
 def test_what_is_not_there_yet_is_refused(click, words):
     done = click("-e", FIVE, *words)
@@ -90,11 +90,15 @@ def test_what_is_not_there_yet_is_refused(click, words):
 
 
 def test_several_refusals_come_together(click):
-    assert len(click("-e", FIVE, "-R", "-j2", "-p1").err.splitlines()) == 4
+    assert len(click("-e", FIVE, "-R", "-u/tmp/s", "-p1").err.splitlines()) == 3
 
 
-def test_one_thread_is_fine(click):
+def test_threads(click):
     assert click("-j", "1", "-e", FIVE).status == 0
+    assert click("-j", "2", "-e", f"StaticThreadSched(nobody 1); {FIVE}").status == 1
+    placed = "StaticThreadSched(u 1); InfiniteSource(LIMIT 5) -> Queue -> u :: Unqueue -> d :: Discard;"
+    assert click("-j", "2", "-e", placed, "-h", "d.count", "-h", "u.home_thread").out == "d.count:\n5\n\nu.home_thread:\n1\n\n"
+    assert "a virtual clock has one thread, not 2" in click("-j", "2", "--simtime", "-e", FIVE).err
 
 
 @pytest.mark.parametrize("words", [("--nonsense",), ("-j", "x"), ("-e",)])

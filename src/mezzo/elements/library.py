@@ -19,7 +19,17 @@ _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
 _ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
 _ROOMS = ("elements", "ports")  # folders of mezzo that hold elements
 _HALVES = {"Receiver", "Transmitter", "Port"}  # of drivers: FromDevice and ToDevice become them
-_NOT_ELEMENTS = {"__init__", "args", "confparse", "element", "library", "scheduler", "store", "units"}
+_NOT_ELEMENTS = {
+    "__init__",
+    "args",
+    "confparse",
+    "element",
+    "library",
+    "scheduler",
+    "store",
+    "thread_scheduler",
+    "units",
+}
 
 _registered: dict[str, type[Element]] = {}
 

@@ -97,6 +97,7 @@ class Router:
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
         self.runner: int | None = None
+        self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
         self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
@@ -231,7 +232,7 @@ class Router:
         left = rounds if rounds is not None else 1 << 62
         size = 256
         moved_ns, stood = self.now_ns, 0
-        self.runner = threading.get_ident()
+        self._take_over()
         try:
             while True:
                 self.serve()
@@ -263,17 +264,25 @@ class Router:
             self.engine.cells[0]["stop"].load(0)  # what a callback raised has stopped this run, not the next
             raise
         finally:
-            self.runner = None
-            self.serve()
+            self._hand_back()
 
     def _run_team(self, team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
-        self.runner = threading.get_ident()
+        self._take_over()
         try:
             return drive(team, end_ns, rounds, until)
         except BaseException:
             self.engine.cells[0]["stop"].load(0)
             raise
         finally:
+            self._hand_back()
+
+    def _take_over(self) -> None:
+        """From here on this thread alone finds the router at rest, when it says so."""
+        with self._quiet:
+            self.runner = threading.get_ident()
+
+    def _hand_back(self) -> None:
+        with self._quiet:
             self.runner = None
             self.serve()
 
@@ -341,8 +350,11 @@ class Router:
 
     def _at_rest(self, job: Callable[[], Any]) -> Any:
         """Runs `job` where no packet code runs, and gives its result."""
-        if self.runner is None or self.runner == threading.get_ident():
+        if self.runner == threading.get_ident():
             with self._rest():
+                return job()
+        with self._quiet:
+            if self.runner is None:
                 return job()
         box: list[Any] = []
 
@@ -357,8 +369,9 @@ class Router:
         if self.team is not None:
             self.team.call()
         while not done.wait(0.1):
-            if self.runner is None:
-                self.serve()
+            with self._quiet:
+                if self.runner is None:
+                    self.serve()
         fine, result = box[0]
         if not fine:
             raise result

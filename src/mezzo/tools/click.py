@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     add("--warnings", action="store_true", help=argparse.SUPPRESS)
     add("-C", "--clickpath", default="", metavar="PATH", help="where libraries are looked for")
     add("-D", "--define", action="append", default=[], metavar="VAR=VALUE", help="the value of a $variable")
-    add("-j", "--threads", type=int, default=1, metavar="N", help="threads; only 1")
+    add("-j", "--threads", type=int, default=1, metavar="N", help="threads (1)")
     add(
         "--simtime",
         "--simulation-time",
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     words, expression = sources(args)
     source = find_source([*words, *definitions(args.define)], expression, args.clickpath)
     with Router.from_click(
-        source.text, source.file, source.variables, source.library_path, virtual=args.simtime
+        source.text, source.file, source.variables, source.library_path, virtual=args.simtime, threads=args.threads
     ) as router:
         if args.simtime_begin is not None:
             router.engine.epoch_ns = args.simtime_begin
@@ -150,8 +150,6 @@ def refuse(args: argparse.Namespace) -> None:
         for key, name, what in REFUSED
         if getattr(args, key)
     ]
-    if args.threads != 1:
-        troubles.append(Diagnostic(f"-j {args.threads}: mezzo runs one thread so far", hint="leave -j out, or give 1"))
     if troubles:
         raise MezzoError(*troubles)
 

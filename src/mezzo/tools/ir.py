@@ -4,6 +4,8 @@
     mezzo ir 'Paint(3)' --cost          under a configuration of one's own
     mezzo ir router.click --element q   of one element of a configuration; without --element of each
 
+--threads N says which threads meet in which element when the configuration runs on N threads, and how its code is made
+safe for that: plain (one thread), spsc (a ring between two), counting (atomic additions), guarded (a lock); and why.
 --cost prints the worst case of each function in abstract operations and the certificate that follows from it;
 --python the source that the python target runs; --llvm the assembly of the native target before LLVM's passes.
 """
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._source import elements_argument, find_source, load_elements
-from mezzo.tools._terminal import table
+from mezzo.tools._terminal import print_errors, table
 
 if TYPE_CHECKING:
     from mezzo.elements.element import Element
@@ -38,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--element", metavar="NAME", help="only this element of the configuration")
     elements_argument(parser)
     form = parser.add_mutually_exclusive_group()
+    form.add_argument("--threads", type=int, metavar="N", help="what N threads make of each element")
     form.add_argument("--cost", action="store_true", help="worst-case cost and certificate")
     form.add_argument("--python", action="store_true", help="the python target's source")
     form.add_argument("--llvm", action="store_true", help="the native target's assembly")
@@ -48,7 +51,12 @@ def main(args: argparse.Namespace) -> int:
     if not args.words and args.expression is None:
         raise MezzoError(Diagnostic("the IR of what?", hint="name an element class or a configuration file"))
     named = maybe_class(args.words)
-    plan = plan_of(args) if named is None or args.llvm else None
+    plan = plan_of(args) if named is None or args.llvm or args.threads else None
+    if args.threads:
+        assert plan is not None
+        print_errors(plan.warnings)
+        print(among_threads(plan))
+        return 0
     if args.llvm:
         assert plan is not None
         print(assembly(plan))
@@ -115,7 +123,8 @@ def example_unit(cls: type[Element]) -> Unit | None:
     if not cls.example:
         return None
     plan = compile_text(cls.example, f"{cls.__name__}'s example")
-    return next((x.unit for e, x in zip(plan.elements, plan.whole().instances, strict=True) if type(e) is cls), None)
+    pairs = zip(plan.elements, plan.whole().instances, strict=True)
+    return next((x.unit for e, x in pairs if isinstance(e, cls)), None)
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
@@ -125,9 +134,9 @@ def plan_of(args: argparse.Namespace) -> Plan:
     if named is not None:
         if not named[0].example:
             raise MezzoError(f"{named[0].__name__} has no example: give a configuration for --llvm")
-        return compile_text(named[0].example, f"{named[0].__name__}'s example")
+        return compile_text(named[0].example, f"{named[0].__name__}'s example", threads=args.threads or 1)
     source = find_source(args.words, args.expression)
-    return compile_text(source.text, source.file, source.variables, source.library_path)
+    return compile_text(source.text, source.file, source.variables, source.library_path, threads=args.threads or 1)
 
 
 def plan_units(plan: Plan, only: str | None) -> list[tuple[str, Unit]]:
@@ -149,6 +158,15 @@ def printed(unit: Unit, as_python: bool) -> str:
     from mezzo.ir.text import print_unit
 
     return print_unit(unit)
+
+
+def among_threads(plan: Plan) -> str:
+    from mezzo.pipeline.threads import described
+
+    if plan.threading is None:
+        return "one thread: all code is plain"
+    rows = [row for row in described(plan.program, plan.threading) if row[0] in plan.by_name()]
+    return table(("element", "threads", "code", "why"), rows)
 
 
 def costs(units: list[tuple[str, Unit]]) -> str:

@@ -38,6 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--target", default="native", metavar="NAME", help="native (the default), or python")
     how.add_argument("--virtual", action="store_true", help="under a virtual clock, which jumps to the next timer")
     how.add_argument("--time", type=positive_seconds, metavar="T", help="stop after T seconds of the router's clock")
+    how.add_argument("-j", "--threads", type=natural, default=1, metavar="N", help="run on N threads (1)")
     how.add_argument("--seed", type=natural, default=1, metavar="N", help="where its random numbers begin (1)")
     how.add_argument("--frames", type=natural, default=32768, metavar="N", help="packets there is room for (32768)")
     how.add_argument(
@@ -145,6 +146,7 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
         seed=args.seed,
         frames=args.frames,
         frame_size=args.frame_size,
+        threads=args.threads,
         trace=tracer.seen if tracer else None,
     )
 
