@@ -1,4 +1,8 @@
-"""Golden files: `golden(name, text)` compares with tests/golden/NAME; `--update-golden` writes it instead."""
+"""What all tests share.
+
+Golden files: `golden(name, text)` compares with tests/golden/NAME; `--update-golden` writes it instead.  Tests marked
+`needs_root` make network namespaces, and are left out, with one line, where that does not go.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any
 import pytest
 
 from mezzo.runtime import Router
+from tests.ports import netlab
 from tests.vectors import run_both
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -16,6 +21,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files from what the code does now")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("needs_root") and (why := netlab.usable()):
+        pytest.skip(why)
 
 
 @pytest.fixture

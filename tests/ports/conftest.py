@@ -1,4 +1,4 @@
-"""What tests of ports share: the mark `needs_root`, and a laboratory of two namespaces (tests/ports/netlab.py)."""
+"""What tests of ports share: a laboratory of two namespaces (tests/ports/netlab.py)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.ports import netlab
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs_root: makes network namespaces; left out where that does not go")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("needs_root") and (why := netlab.usable()):
-        pytest.skip(why)
 
 
 @pytest.fixture
