@@ -171,7 +171,7 @@ def test_addresses_with_a_mistake(pair):
         ({"do": "features", "device": "lo", "at": "moon"}, "at `moon`: here, or at the peer"),
         ({"do": "xdp", "device": "lo", "mode": "moon", "queues": 1}, "lo: an XDP program: 'moon'"),
         ({"do": "xdp", "device": "lo", "take": "x", "queues": 1}, "lo: an XDP program: invalid literal"),
-        ({"do": "xdp", "device": "lo", "queues": (1 << 31) - 1}, "lo: an XDP program"),
+        ({"do": "xdp", "device": "lo", "queues": (1 << 31) - 1}, "xdp: queues 2147483647 is not part"),
         ({"do": "route", "device": "lo"}, "lo: a default route"),
         ({"do": "channels", "device": "lo"}, "lo: its number of queues: the driver has one"),
     ],
@@ -187,6 +187,28 @@ def test_every_right_has_work_and_a_line_in_the_list():
         assert all(need in _capabilities.NUMBERS for need in right.needs)
         module, _, function = right.work.partition(":")
         assert callable(getattr(__import__(f"mezzo.ports.{module}", fromlist=["x"]), function))
+
+
+def test_jo02_nothing_grows(pair):
+    """Descriptors and processes, over a few hundred openings, switches and undoings."""
+
+    def there() -> tuple[int, int]:
+        me = Path("/proc/self")
+        return len(list((me / "fd").iterdir())), len((me / "task" / str(os.getpid()) / "children").read_text().split())
+
+    def once() -> None:
+        for request in ({"do": "packet"}, {"do": "promiscuous"}, {"do": "xdp", "queues": 1, "mode": "generic"}):
+            for descriptor in ask({**request, "device": pair.a.name})[0]:
+                os.close(descriptor)
+        _, facts = ask({"do": "features", "device": pair.a.name, "at": "peer", "off": ["tso"]})
+        assert privileged.undo(facts["undo"]) == []
+
+    with inside(pair.a.ns):
+        once()
+        before = there()
+        for _ in range(50):
+            once()
+        assert there() == before
 
 
 # -- without rights
@@ -212,7 +234,8 @@ def test_what_is_missing_is_said_with_how_to_grant_it(pair, request_, missing):
     assert said["reason"] == f"{pair.a.name}: {RIGHTS[request_['do']].what} needs {' and '.join(missing)}, " + (
         "which this process has not"
     )
-    assert f"sudo mezzo-open --install /usr/local/bin/mezzo-open --devices {pair.a.name}" in said["hint"]
+    peers = " --peers" if "CAP_SYS_ADMIN" in missing else ""
+    assert f"sudo mezzo-open --install /usr/local/bin/mezzo-open --devices {pair.a.name}{peers} makes" in said["hint"]
     assert "for once: sudo mezzo run" in said["hint"]
 
 

@@ -8,7 +8,7 @@ a small program that may.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 # include/uapi/linux/capability.h
@@ -48,10 +48,11 @@ def renounce() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def how_to_grant(device: str, names: Iterable[str]) -> str:
+def how_to_grant(device: str, names: Collection[str]) -> str:
     """One way that is good for once, and one that stays."""
     pattern = f"'{device.replace('%d', '*')}'" if "%" in device else device  # a name that the kernel completes
-    again = f"mezzo-open --install /usr/local/bin/mezzo-open --devices {pattern}"
+    peers = " --peers" if "CAP_SYS_ADMIN" in names else ""
+    again = f"mezzo-open --install /usr/local/bin/mezzo-open --devices {pattern}{peers}"
     return (
         f"for once: sudo mezzo run …; for good: sudo {again} makes a helper with "
         f"{','.join(n.lower() for n in names)} that opens {device} for whoever may run it"

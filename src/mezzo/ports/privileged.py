@@ -108,6 +108,7 @@ RIGHTS: Mapping[str, Right] = {
     ),
     "channels": Right("its number of queues", "_ethtool:set_channels", ("CAP_NET_ADMIN",), {"combined": int}),
 }
+MOST = {"queues": 64, "count": 64, "combined": 1024}  # each costs the kernel memory
 PEER_ELSEWHERE = ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")  # entering the namespace of a veth's peer takes the second
 
 
@@ -152,7 +153,8 @@ def checked(request: Request) -> Right:
         raise Refused(f"there is no right `{what!s:.80}`; there are: {', '.join(RIGHTS)}", errno.EINVAL)
     kinds = {"do": str, "device": str} | dict(right.fields)
     for name, value in request.items():
-        if name not in kinds or not isinstance(value, kinds[name]) or not _is_plain(value):
+        known = name in kinds and isinstance(value, kinds[name]) and _is_plain(value)
+        if not known or (name in MOST and value > MOST[name]):
             raise Refused(f"{request['do']}: {name} {value!r:.80} is not part of this request", errno.EINVAL)
     if not request.get("device"):
         raise Refused(f"{request['do']}: which device?", errno.EINVAL)
