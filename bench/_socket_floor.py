@@ -1,0 +1,269 @@
+"""The least that packet sockets, taps and descriptors cost: the same system calls in bare loops, no router around them.
+
+They are what a C program of a page does, written in the runtime dialect: no packets, no metadata, no free list.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import statistics
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import harness
+
+from mezzo.elements import (
+    Element,
+    bounded,
+    i64,
+    libc,
+    library,
+    load_acquire_u32,
+    mem_u16,
+    mem_u32,
+    mem_u64,
+    set_mem_u64,
+    store_release_u32,
+    u32,
+    u64,
+)
+from mezzo.ports._libc import address_of
+from mezzo.ports._memory import Memory
+from mezzo.ports.packet import MESSAGE, VECTOR, write_messages
+from mezzo.runtime import Router
+
+BATCH, LENGTH = 64, 60
+FRAME = bytes.fromhex("0200000000090200000000010800" "4500002e000000004011666d0a0000010a000002" "0fa00fa0001a1234")
+FRAME += bytes(LENGTH - len(FRAME))
+PHASE, PHASES = 2048, 60  # packets on the wire at a time, and how often
+DONT_WAIT = 0x40
+
+
+class _Floor(Element):
+    ports, processing, runtime = "0/0", "", True
+    ring: u64
+    frame_size: u32
+    frames: u32
+    place: u32
+    fd: i64
+    out: i64
+    messages: u64
+    vectors: u64
+    in_at: u64
+    out_at: u64
+    count: u64
+    swallow: u64
+
+
+@library.register
+class FloorSendMany(_Floor):
+    """Sends the same messages over and over."""
+
+    def task(self) -> bool:
+        sent = libc(self.out_at, self.out, self.messages, BATCH, DONT_WAIT)
+        if sent > 0:
+            self.count += u64(sent)
+        return True
+
+
+@library.register
+class FloorRing(_Floor):
+    """Reads a word of each packet in a packet socket's ring."""
+
+    def task(self) -> bool:
+        seen: u64 = 0
+        for _ in bounded(BATCH, BATCH):
+            at = self.ring + u64(self.place) * self.frame_size
+            if load_acquire_u32(at) & 1 == 0:
+                break
+            seen += mem_u64(at + mem_u16(at + 12))
+            store_release_u32(at, 0)
+            self.place = 0 if self.place + 1 == self.frames else self.place + 1
+            self.count += 1
+        self.swallow += seen
+        return True
+
+
+@library.register
+class FloorRingForward(_Floor):
+    """Sends what is in a packet socket's ring, from where it lies."""
+
+    def task(self) -> bool:
+        n: u32 = 0
+        place = self.place
+        for _ in bounded(BATCH, BATCH):
+            at = self.ring + u64(place) * self.frame_size
+            if load_acquire_u32(at) & 1 == 0:
+                break
+            vector = self.vectors + u64(n) * (2 * VECTOR)
+            set_mem_u64(vector, at + mem_u16(at + 12))
+            set_mem_u64(vector + 8, mem_u32(at + 8))
+            place = 0 if place + 1 == self.frames else place + 1
+            n += 1
+        if n == 0:
+            return True
+        libc(self.out_at, self.out, self.messages, n, DONT_WAIT)
+        for _ in bounded(n, BATCH):
+            store_release_u32(self.ring + u64(self.place) * self.frame_size, 0)
+            self.place = 0 if self.place + 1 == self.frames else self.place + 1
+        self.count += n
+        return True
+
+
+@library.register
+class FloorRead(_Floor):
+    """Reads frames one by one; `messages` is where to."""
+
+    def task(self) -> bool:
+        for _ in bounded(BATCH, BATCH):
+            if libc(self.in_at, self.fd, self.messages, 2048) <= 0:
+                break
+            self.count += 1
+        return True
+
+
+@library.register
+class FloorWrite(_Floor):
+    """Writes one frame over and over."""
+
+    def task(self) -> bool:
+        for _ in bounded(BATCH, BATCH):
+            libc(self.out_at, self.out, self.messages, self.frame_size)
+            self.count += 1
+        return True
+
+
+@library.register
+class FloorReadWrite(_Floor):
+    """Hands frames from one descriptor to another."""
+
+    def task(self) -> bool:
+        for _ in bounded(BATCH, BATCH):
+            got = libc(self.in_at, self.fd, self.messages, 2048)
+            if got <= 0:
+                break
+            libc(self.out_at, self.out, self.messages, u64(got))
+            self.count += 1
+        return True
+
+
+@library.register
+class FloorReceiveMany(_Floor):
+    """Receives messages, BATCH a call, and sends them on when it has where to."""
+
+    def task(self) -> bool:
+        got = libc(self.in_at, self.fd, self.messages, BATCH, DONT_WAIT, 0)
+        if got > 0:
+            if self.out != 0:
+                libc(self.out_at, self.out, self.messages, u64(got), DONT_WAIT)
+            self.count += u64(got)
+        return True
+
+
+@contextmanager
+def floor(name: str, **state: int) -> Iterator[Router]:
+    """A router that is nothing but one of these loops."""
+    with Router.from_click(f"f :: {name};") as router:
+        for key, value in state.items():
+            setattr(router.elements["f"], key, value)
+        yield router
+
+
+class Messages:
+    """BATCH messages of one frame each, in memory of their own."""
+
+    def __init__(self, own: bool = False) -> None:
+        self.memory = Memory(BATCH * (MESSAGE + 2 * VECTOR) + 64 + BATCH * 2048)
+        write_messages(self.memory, prefixed=False)
+        self.address = self.memory.address
+        self.vectors = self.address + BATCH * MESSAGE + VECTOR
+        data = self.address + BATCH * (MESSAGE + 2 * VECTOR) + 64
+        for k in range(BATCH):
+            at = data + k * 2048 * own
+            ctypes.memmove(at, FRAME, LENGTH)
+            vector = self.vectors + k * 2 * VECTOR - self.address
+            struct.pack_into("=QQ", self.memory.map, vector, at, 2048 if own else LENGTH)
+
+
+class Sender:
+    """Puts frames on a wire between measurements."""
+
+    def __init__(self, made: socket.socket) -> None:
+        self.socket, self.messages = made, Messages()
+        self.call = ctypes.CDLL(None).sendmmsg
+
+    def send(self, count: int) -> None:
+        while count > 0:
+            sent = self.call(self.socket.fileno(), ctypes.c_void_p(self.messages.address), min(count, BATCH), 0)
+            count -= max(sent, 0)
+
+
+def packet_socket(device: str) -> socket.socket:
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    made.setsockopt(socket.SOL_SOCKET, 32, 16 << 20)  # SO_SNDBUFFORCE
+    made.bind((device, 0))
+    return made
+
+
+@contextmanager
+def wires() -> Iterator[tuple[str, str, str, str]]:
+    """Two veth pairs, a-b and c-d, all up and silent."""
+    names = tuple(f"mzsock{os.getpid() % 10000}{k}" for k in "abcd")
+    try:
+        for one, other in (names[:2], names[2:]):
+            subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
+        for name in names:
+            silence(name)
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        yield names
+    finally:
+        for name in names[::2]:
+            subprocess.run(["ip", "link", "del", name], check=False)
+
+
+def silence(name: str) -> None:
+    with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as file:
+        file.write("1")
+
+
+# -- measuring
+
+
+def in_phases(router: Router, name: str, send: Callable[[int], None], rounds: int, *, whole: bool) -> float:
+    """ns of CPU for a packet: the wire is filled, then the router empties it.  `whole` counts the sender, too."""
+    element, spent = router.elements[name], 0
+    before = int(element.count)
+    for _ in range(PHASES):
+        begun = time.process_time_ns()
+        send(PHASE)
+        between = time.process_time_ns()
+        router.run(rounds=rounds)
+        spent += time.process_time_ns() - (begun if whole else between)
+    return spent / (int(element.count) - before)
+
+
+def steadily(router: Router, name: str, count: int = 150_000) -> float:
+    """ns of CPU for a packet that goes out."""
+    element = router.elements[name]
+    router.run(rounds=64)
+    before, begun = int(element.count), time.process_time_ns()
+    while int(element.count) - before < count:
+        router.run(rounds=512)
+    return (time.process_time_ns() - begun) / (int(element.count) - before)
+
+
+def compare(name: str, ours: Callable[[], float], bare: Callable[[], float]) -> None:
+    """Both in turn, so that the machine's mood is the same; the goal is the bare loop over 0.95."""
+    pairs = [(ours(), bare()) for _ in range(harness.RUNS + 1)][1:]
+    ratio = statistics.median(b / a for a, b in pairs)
+    least = statistics.median(b for _, b in pairs)
+    goal = round(least / 0.95, 1)
+    harness.report(name, "ns/packet", [a for a, _ in pairs], goal, floor=round(least, 1), of_floor=round(ratio, 3))
+
+
+__all__ = ["address_of"]
