@@ -323,6 +323,24 @@ def test_a_helper_that_goes_away_is_said(pair):
     made.close()
 
 
+def test_a_socket_from_a_supervisor(pair):
+    """As systemd does: descriptor 3 listens, and two variables say so (sd_listen_fds(3))."""
+    path = f"/tmp/{unique('sd')}.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        script = (
+            f"exec 3<&{listener.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec {sys.executable} -m mezzo open --devices '*'"
+        )
+        process = subprocess.Popen(["ip", "netns", "exec", pair.a.ns, "sh", "-c", script], pass_fds=[listener.fileno()])
+    made = _opener.Helper.at(path)
+    os.close(made.ask({"do": "packet", "device": pair.a.name})[0][0])
+    made.close()
+    process.terminate()
+    assert process.wait(10) == 0
+    os.unlink(path)
+
+
 # -- by a program that holds capabilities
 
 
