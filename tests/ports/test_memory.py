@@ -182,3 +182,21 @@ def test_counts_start_again_and_handlers_tell():
         assert router.ports["here"] is port
         with pytest.raises(MezzoError, match="there is no port `there`"):
             router.ports["there"]
+
+
+def test_headroom_is_made_where_the_driver_leaves_less(target):
+    port, seen = MemoryPort(), []
+    graph = FromDevice(port, headroom=500) >> Discard(name="d")
+    look = lambda e, n, p: seen.append((p.headroom, bytes(p))) if e.name == "d" else None  # noqa: E731
+    with Router.from_elements(graph, target=target, trace=look) as router:
+        port.give([frame(1), frame(2, 1700)])
+        router.run()
+    assert [data for _, data in seen] == [frame(1), frame(2, 1700)]
+    assert seen[0][0] == 500 and seen[1][0] < 500
+
+
+def test_debug_tells_that_there_is_no_room(target, capsys):
+    text = "InfiniteSource(LIMIT 100) -> Queue -> ToDevice(m, METHOD MEMORY, RING 8, DEBUG true);"
+    with Router.from_click(text, target=target) as router:
+        router.run()
+    assert "`m` has no room" in capsys.readouterr().err

@@ -35,6 +35,20 @@ def test_the_layout_is_netmaps(ring):
 @pytest.mark.parametrize(
     "slot", [Slot(1, 2, 3, 4), Slot(1, 60, tag=0), Slot(1, 60, start=200, tag=0xFFFF, partial=(34, 16))]
 )
+def test_a_slot_comes_back_as_it_was_put(ring, slot):
+    ring.put(3, slot)
+    assert ring.slot(3) == slot
+
+
+def test_where_the_parts_of_more_are():
+    more = Slot(0, 0, start=0x1234, tag=0xABCD, partial=(34, 16)).more
+    assert more & 0xFFFF == 0x1234
+    assert more >> 16 & 0xFFFF == 0xABCD
+    assert more >> 32 & 1 and more >> 49 & 1
+    assert (more >> 33 & 0xFF, more >> 41 & 0xFF) == (34, 16)
+
+
+@pytest.mark.parametrize("slots", [0, 1, 3, (1 << 16) + 1])
 def test_io05_a_ring_that_cannot_be_is_refused_with_the_bounds(slots):
     with pytest.raises(MezzoError, match="give 4 to 65536"):
         Ring.make(slots)

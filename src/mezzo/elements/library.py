@@ -18,6 +18,7 @@ from mezzo.elements.element import Element
 _CLASS = re.compile(r"^class (\w+)\((\w+)", re.M)
 _ALIASES = re.compile(r"^    aliases\s*=\s*\(([^)]*)\)", re.M)
 _ROOMS = ("elements", "ports")  # folders of mezzo that hold elements
+_OTHERS = {"Kind", "MezzoError", "NamedTuple"}  # bases of classes that are no elements
 _HALVES = {"Receiver", "Transmitter", "Port"}  # of drivers: FromDevice and ToDevice become them
 _NOT_ELEMENTS = {
     "__init__",
@@ -58,7 +59,8 @@ def _scan() -> dict[str, tuple[str, str]]:
 
 def _classes(module: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Every name that a file gives to a class that may be an element."""
-    starts = [(m.start(), m[1]) for m in _CLASS.finditer(text) if not m[1].startswith("_") and m[1] not in _HALVES]
+    found = (m for m in _CLASS.finditer(text) if m[1] not in _HALVES and m[2] not in _OTHERS)
+    starts = [(m.start(), m[1]) for m in found if not m[1].startswith("_")]
     for (start, name), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=False):
         yield name, (module, name)
         for group in _ALIASES.findall(text[start:end]):

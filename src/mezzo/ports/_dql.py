@@ -47,7 +47,7 @@ class _Limited(_End):
     least_slack: u32
     slack_since: u64
 
-    def set_limits(self):
+    def set_limits(self) -> None:
         """Configuration."""
         if self.bql_min > self.bql_max:
             self.error(f"BQL_MIN {self.bql_min} is more than BQL_MAX {self.bql_max}")
@@ -113,38 +113,38 @@ class _Limited(_End):
     # -- handlers, by the names of /sys/class/net/DEV/queues/tx-N/byte_queue_limits
 
     @read("bql_limit", "the byte queue limit as it is now")
-    def read_limit(self):
+    def read_limit(self) -> int:
         return self.limit
 
     @read("bql_inflight", "bytes queued and not completed")
-    def read_inflight(self):
+    def read_inflight(self) -> int:
         return (self.queued - self.completed) % (1 << 32)
 
     @read("bql_limit_max", "the limit goes no higher, bytes")
-    def read_limit_max(self):
+    def read_limit_max(self) -> int:
         return self.limit_max
 
     @read("bql_limit_min", "the limit goes no lower, bytes")
-    def read_limit_min(self):
+    def read_limit_min(self) -> int:
         return self.limit_min
 
     @read("bql_hold_time", "how long slack is watched, ms")
-    def read_hold(self):
+    def read_hold(self) -> int:
         return self.hold_ns // 10**6
 
     @write("bql_limit_max", "the limit goes no higher, bytes")
-    def write_limit_max(self, text):
+    def write_limit_max(self, text: str) -> None:
         self.limit_max = Int(0, LARGEST_LIMIT).parse(text.strip(), self.env)
 
     @write("bql_limit_min", "the limit goes no lower, bytes")
-    def write_limit_min(self, text):
+    def write_limit_min(self, text: str) -> None:
         self.limit_min = Int(0, LARGEST_LIMIT).parse(text.strip(), self.env)
 
     @write("bql_hold_time", "how long slack is watched, ms")
-    def write_hold(self, text):
+    def write_hold(self, text: str) -> None:
         self.hold_ns = Int(0, 10**6).parse(text.strip(), self.env) * 10**6
 
     @write("bql", "switches the limit on or off while packets flow")
-    def write_bql(self, text):
+    def write_bql(self, text: str) -> None:
         self.limiting = Bool().parse(text.strip(), self.env)
         self.wake_task()

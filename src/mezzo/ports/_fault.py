@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mezzo.elements import (
     Array,
+    Env,
     Kind,
     frame_address,
     mem_copy,
@@ -53,13 +54,13 @@ class Fault(Kind):
 
     words = f"pairs such as `drop 5`: {' '.join(WORDS)} with a percentage, delay with a time, seed with a number"
 
-    def parse(self, text, env):
+    def parse(self, text: str, env: Env) -> Faults:
         words = text.replace(",", " ").split()
         if not words or len(words) % 2:
             raise ValueError(f"expected {self.words}, not `{text}`")
         return Faults(**{name: self.value(name, value) for name, value in zip(words[::2], words[1::2], strict=True)})
 
-    def value(self, name, text):
+    def value(self, name: str, text: str) -> float:
         if name == "delay":
             return parse_duration(text)
         if name == "seed" and text.isdigit():
@@ -74,11 +75,11 @@ class Fault(Kind):
             raise ValueError(f"{name}: expected a percentage from 0 to 100, not `{text}`")
         return share
 
-    def show(self, value):
+    def show(self, value: Faults | None) -> str:
         return " ".join(f"{k} {v:g}" for k, v in value._asdict().items() if v != getattr(Faults(), k)) if value else ""
 
 
-def threshold(percent):
+def threshold(percent: float) -> int:
     """A percentage as a share of 2^32; all is one more than a draw can be."""
     return round(percent / 100 * (1 << 32))
 
@@ -104,7 +105,7 @@ class _Faulty(_Traced):
     fault_swaps: u64
     fault_delays: u64
 
-    def set_faults(self, faults):
+    def set_faults(self, faults: Faults | None) -> None:
         """Configuration: None is no faults."""
         self.faulty = faults is not None
         f = faults or Faults()
@@ -192,6 +193,6 @@ class _Faulty(_Traced):
         elif self.holds != 0 and self.fault_held_due <= now():
             self.let_go()
 
-    def fault_frames(self):
+    def fault_frames(self) -> int:
         """Python: the frames that the stage holds."""
         return int(self.late) + int(self.holds)

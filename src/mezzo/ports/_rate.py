@@ -15,7 +15,7 @@ class _Rated(Element):
     tokens: i64
     refilled_ns: u64
 
-    def set_rate(self, rate):
+    def set_rate(self, rate: int) -> None:
         """Configuration: bytes a second; 0 is no limit."""
         self.limited, self.per_second = bool(rate), rate
         self.full = full_units(rate, None, DEFAULT_BURST_NS)

@@ -64,11 +64,11 @@ class _Traced(_Rated):
         self.trace_fill = 0
 
     @python
-    def trace_failed(self, written):
+    def trace_failed(self, written: int) -> None:
         reason = os.strerror(-written) if written < 0 else "it is full"
         self.fail(f"{self.name}: cannot write its capture: {reason}; going on without it")
 
-    def open_trace(self, path, encap):
+    def open_trace(self, path: str, encap: str) -> None:
         """Python: both ends of a port may write to one file."""
         self._trace_map = mmap.mmap(-1, ROOM)
         self.trace_at, self.trace_write = address_of_map(self._trace_map), address_of("write")

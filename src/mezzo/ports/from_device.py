@@ -17,6 +17,7 @@ from mezzo.elements import (
     bounded,
     frame_address,
     i64,
+    mem_copy,
     mem_u8,
     mem_u32,
     mem_u64,
@@ -29,6 +30,7 @@ from mezzo.elements import (
     walltime,
     write,
 )
+from mezzo.packet.arena import HEADROOM
 from mezzo.ports import _checksum
 from mezzo.ports._end import MOST, _End
 from mezzo.ports._slots import (
@@ -96,7 +98,7 @@ class FromDevice(_End):
     example_reads = {"c.count": "251"}
     see = ("ToDevice", "PollDevice", "FromDump", "KernelTap")
 
-    def configure(self):
+    def configure(self) -> None:
         super().configure()
         self.require_known(("promisc", "sniffer", "outbound", "protocol", "bpf_filter", "encap"))
         self.least = ETHER_HEADER if self.ethernet else 1
@@ -145,6 +147,9 @@ class FromDevice(_End):
                 length += TAG_SIZE
             if self.partials and (more & PARTIAL) != 0:
                 _checksum.finish(frame_address(frame) + start, length, u32(more >> 33) & 0xFF, u32(more >> 41) & 0xFF)
+            if self.headroom > HEADROOM and start < self.headroom and self.headroom + length <= self.frame_size:
+                mem_copy(frame_address(frame) + self.headroom, frame_address(frame) + start, length)
+                start = self.headroom
             if self.traced:
                 self.trace_slot(u64(frame) | u64(length) << 32, u64(start))
             address = frame_address(frame) + start
@@ -256,7 +261,7 @@ class FromDevice(_End):
 
     # -- the life of an end
 
-    def initialize(self):
+    def initialize(self) -> None:
         self.frame_size = self.router.arena.frame_size
         self.own = int.from_bytes(self._port.mac().to_bytes(6, "big"), "little")
         if self.faulty:
@@ -265,27 +270,27 @@ class FromDevice(_End):
         if self.traced:
             self.open_trace(self.trace, self.encap_word())
 
-    def encap_word(self):
+    def encap_word(self) -> str:
         return self.encap or ("ETHER" if self.ethernet else "IP")
 
     # -- handlers
 
     @read("kernel_drops", "packets that the kernel dropped before they came here; ?? where it does not tell")
-    def read_kernel_drops(self):
+    def read_kernel_drops(self) -> str:
         drops = self._port.kernel_drops()
-        return "??" if drops is None else drops
+        return "??" if drops is None else str(drops)
 
     @read("encap", "the link type")
-    def read_encap(self):
+    def read_encap(self) -> str:
         return self.encap_word()
 
     @read("refused", "slots that were no packets, by reason")
-    def read_refused(self):
+    def read_refused(self) -> str:
         rows = {"empty": self.empties, "runt": self.runts, "not in its frame": self.misfits}
         return "".join(f"{reason}\t{n}\n" for reason, n in rows.items() if n)
 
     @write("reset_counts", "sets the counts to 0", flags="b")
-    def reset_counts(self, text):
+    def reset_counts(self, text: str) -> None:
         for name in ("count", "byte_count", "empties", "runts", "misfits"):
             setattr(self, name, 0)
 

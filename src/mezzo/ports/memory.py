@@ -12,10 +12,12 @@ In a configuration: `FromDevice(NAME, METHOD MEMORY)`, and `router.ports["NAME"]
 """
 
 import itertools
+from collections.abc import Iterable
+from typing import Any
 
 from mezzo.base import MezzoError
 from mezzo.elements import Arg, Bool, bounded, entry, flag, mem_u32, mem_u64, python, store_release_u32, u32, u64
-from mezzo.packet.arena import NO_FRAME, Packet
+from mezzo.packet.arena import NO_FRAME, Arena, Packet
 from mezzo.ports import port
 from mezzo.ports._end import MOST
 from mezzo.ports._slots import TAIL, after, put_slot, slot_at, space
@@ -32,45 +34,45 @@ class Port(port.Port):
 
     method = "memory"
 
-    def __init__(self, device="", loopback=False, slots=SLOTS, **hooks):
+    def __init__(self, device: str = "", loopback: bool = False, slots: int = SLOTS, **hooks: Any) -> None:
         super().__init__(device or f"memory{next(_numbers)}", **hooks)
         self.loopback, self.size = loopback, slots
 
-    def open(self, arena):
+    def open(self, arena: Arena) -> None:
         ends = self.ends
         self.loopback = self.loopback or any(e.loopback for e in ends)
         slots = next((e.slots_ for e in ends if e.slots_), self.size)
         self.receive, self.transmit = Ring.make(slots, RECEIVE), Ring.make(slots, TRANSMIT)
         self._next = 0  # the first slot that was sent and not taken
-        self._lost = []  # frames of slots that are used again although nobody took them
+        self._lost: list[int] = []  # frames of slots that are used again although nobody took them
         self.keep("free the receive ring", self.receive.close)
         self.keep("free the transmit ring", self.transmit.close)
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         return super().facts() | {"loopback": self.loopback, "slots": self.receive.size}
 
-    def frames(self):
+    def frames(self) -> dict[str, int]:
         sent = len(self.transmit.slots()) if self.loopback else len(self._sent())
         return {"receive ring": len(self.receive.slots()), "transmit ring": sent, "lost": len(self._lost)}
 
-    def _sent(self):
+    def _sent(self) -> list[Slot]:
         """The slots that were sent and not taken; some that were taken may not be completed yet."""
         ring = self.transmit
         return [ring.slot(ring.after(self._next, k)) for k in range((ring.head - self._next) % ring.size)]
 
-    def forget(self):
+    def forget(self) -> None:
         """Nobody will take what is in flight."""
         self._lost += [slot.frame for slot in self._sent()]
         self._next = self.transmit.head
 
     # -- from Python
 
-    def give(self, packets):
+    def give(self, packets: Iterable[Any]) -> int:
         """Puts packets into the receive ring; how many there was room and frames for."""
         router = self._router()
         return router.at_rest(lambda: sum(1 for data in packets if self._give(router, bytes(data))))
 
-    def _give(self, router, data):
+    def _give(self, router: Any, data: bytes) -> bool:
         arena, ring = router.arena, self.receive
         if len(data) > arena.longest:
             raise MezzoError(f"a packet of {len(data)} bytes: a frame has room for {arena.longest}")
@@ -86,13 +88,13 @@ class Port(port.Port):
             end.wake_task()
         return True
 
-    def take(self, most=1 << 30):
+    def take(self, most: int = 1 << 30) -> list[bytes]:
         """The packets sent so far, at most `most`; their slots are room again."""
         router = self._router()
         return router.at_rest(lambda: self._take(router, most))
 
-    def _take(self, router, most):
-        arena, found = router.arena, []
+    def _take(self, router: Any, most: int) -> list[bytes]:
+        arena, found = router.arena, list[bytes]()
         slots = self._sent()[:most]
         self._next = self.transmit.after(self._next, len(slots))
         for slot in slots:
@@ -104,7 +106,7 @@ class Port(port.Port):
             end.wake_task()
         return found
 
-    def _router(self):
+    def _router(self) -> Any:
         if self.state != "open":
             raise MezzoError(f"port {self.name} is not open: a router opens it when it is built")
         return self.ends[0].router
@@ -121,7 +123,7 @@ class Receiver(FromDevice):
     other: u64
     looped: flag
 
-    def initialize(self):
+    def initialize(self) -> None:
         super().initialize()
         self.use_ring(self._port.receive)
         self.other, self.looped = self._port.transmit.address, self._port.loopback
@@ -132,7 +134,7 @@ class Receiver(FromDevice):
         return space(self.ring, self.slots)
 
     @python
-    def wake_other(self):
+    def wake_other(self) -> None:
         for end in self._port.transmitters.values():
             end.wake_task()
 
@@ -150,7 +152,7 @@ class Transmitter(ToDevice):
     looped: flag
     sleepers: flag
 
-    def initialize(self):
+    def initialize(self) -> None:
         super().initialize()
         self.use_ring(self._port.transmit)
         self.other, self.looped = self._port.receive.address, self._port.loopback
@@ -181,7 +183,7 @@ class Transmitter(ToDevice):
         self.forget()
 
     @python
-    def forget(self):
+    def forget(self) -> None:
         self._port.forget()
 
     @entry
@@ -190,7 +192,7 @@ class Transmitter(ToDevice):
         self.flying = self.slots - 1 - space(self.ring, self.slots)
 
     @python
-    def wake_other(self):
+    def wake_other(self) -> None:
         for end in self._port.receivers.values():
             end.wake_task()
 

@@ -7,6 +7,7 @@ from a wire, now: FromDump is for their old times.  Records are written once a b
 """
 
 from array import array
+from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
@@ -26,7 +27,7 @@ from mezzo.elements import (
     u32,
     u64,
 )
-from mezzo.packet.arena import HEADROOM, NO_FRAME
+from mezzo.packet.arena import HEADROOM, NO_FRAME, Arena
 from mezzo.packet.capture_map import map_capture
 from mezzo.packet.linktypes import ETHERNET, linktype_name
 from mezzo.ports import port
@@ -47,7 +48,7 @@ class Port(port.Port):
 
     method = "pcap"
 
-    def open(self, arena):
+    def open(self, arena: Arena) -> None:
         slots = next((e.slots_ for e in self.ends if e.slots_), SLOTS)
         self.receive, self.transmit = Ring.make(slots, RECEIVE), Ring.make(slots, TRANSMIT)
         self.keep("free the receive ring", self.receive.close)
@@ -59,7 +60,7 @@ class Port(port.Port):
         if self.receivers:
             self.map()
 
-    def map(self):
+    def map(self) -> None:
         """The file and the table of its packets, as memory."""
         import numpy as np  # only for the address of read-only memory
 
@@ -71,14 +72,15 @@ class Port(port.Port):
         self.data, self.rows = np.frombuffer(self.capture.data, dtype=np.uint8), np.frombuffer(rows, dtype=np.uint64)
         self.keep("close the capture", self.unmap)
 
-    def unmap(self):
-        self.capture = self.data = self.rows = None
+    def unmap(self) -> None:
+        self.capture: Any = None
+        self.data = self.rows = None
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         said = super().facts()
         return said | {"packets": len(self.capture.index.offset)} if self.receivers and self.opened else said
 
-    def frames(self):
+    def frames(self) -> dict[str, int]:
         return {"receive ring": len(self.receive.slots()), "transmit ring": len(self.transmit.slots())}
 
 
@@ -104,7 +106,7 @@ class Receiver(FromDevice):
     begun: flag
     ended: flag
 
-    def initialize(self):
+    def initialize(self) -> None:
         super().initialize()
         self.use_ring(self._port.receive)
         self.file, self.table = self._port.data.ctypes.data, self._port.rows.ctypes.data
@@ -112,7 +114,7 @@ class Receiver(FromDevice):
         self.rounds = self.repeat
         self.first_ns = int(self._port.rows[2]) if self.rows else 0
 
-    def encap_word(self):
+    def encap_word(self) -> str:
         linktype = self._port.capture.index.linktype
         return self.encap or ("ETHER" if linktype == ETHERNET else linktype_name(linktype))
 
@@ -156,7 +158,7 @@ class Receiver(FromDevice):
         return there
 
     @python
-    def end(self):
+    def end(self) -> None:
         for note in self._port.capture.index.notes:
             self.say(f"{self.name}: {self.device}: {note}")
         if self.stop:
@@ -170,12 +172,12 @@ class Transmitter(ToDevice):
 
     record = Arg(Text(), "", "the file that is written; else the device is", positional=False)
 
-    def configure(self):
+    def configure(self) -> None:
         super().configure()
         if self.trace:
             self.error("TRACE: METHOD PCAP records what it sends already")
 
-    def initialize(self):
+    def initialize(self) -> None:
         super().initialize()
         self.use_ring(self._port.transmit)
         self.open_trace(self.record or self.device, self.encap_word())

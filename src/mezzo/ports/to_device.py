@@ -84,7 +84,7 @@ class ToDevice(_Limited):
     example_reads = {"t.count": "5"}
     see = ("FromDevice", "ToDump", "KernelTap", "Queue")
 
-    def configure(self):
+    def configure(self) -> None:
         super().configure()
         self.patience = self.wait_ns if self.completion_wait is None else self.completion_wait
         self.copies = self.noutputs > 0
@@ -207,6 +207,8 @@ class ToDevice(_Limited):
             due = self.paid_at()
         elif stopped:
             self.stops += 1
+            if self.debug and self.backoff == 0:
+                self.say_stopped()
             if not self.tells:
                 self.backoff = min(max(2 * self.backoff, FIRST_WAIT_NS), LAST_WAIT_NS)
                 due = now() + self.backoff
@@ -237,7 +239,11 @@ class ToDevice(_Limited):
         """A driver's: the slots in flight are used again; their frames stay its own until the port is closed."""
 
     @python
-    def say_lost(self, n):
+    def say_stopped(self) -> None:
+        self.say(f"{self.name}: `{self.device}` has no room")
+
+    @python
+    def say_lost(self, n: int) -> None:
         self.say(f"{self.name}: {n} packets were handed to `{self.device}` and never came back; going on without them")
 
     # -- faults: from the ring that the task fills through the stage to the driver's ring
@@ -265,7 +271,7 @@ class ToDevice(_Limited):
 
     # -- the life of an end
 
-    def initialize(self):
+    def initialize(self) -> None:
         self.longest = min(self.most, self.router.arena.frame_size, self._port.longest())
         if self.faulty:
             self._stage = Ring.make(STAGE, TRANSMIT)
@@ -273,20 +279,20 @@ class ToDevice(_Limited):
         if self.traced:
             self.open_trace(self.trace, self.encap_word())
 
-    def encap_word(self):
+    def encap_word(self) -> str:
         return "ETHER"
 
     # -- handlers
 
     @read("packets_in_flight", "packets handed to the device and not completed")
-    def read_packets_in_flight(self):
+    def read_packets_in_flight(self) -> int:
         return self._ring.pending
 
     @read("bytes_in_flight", "bytes of those")
-    def read_bytes_in_flight(self):
+    def read_bytes_in_flight(self) -> int:
         return sum(slot.length for slot in self._ring.slots())
 
     @write("reset_counts", "sets the counts to 0", flags="b")
-    def reset_counts(self, text):
+    def reset_counts(self, text: str) -> None:
         for name in ("count", "byte_count", "lost", "refused", "stops", "pulls"):
             setattr(self, name, 0)
