@@ -26,7 +26,7 @@ from mezzo.ir.ops import KILL, Const
 from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
-from mezzo.targets.native.frame import GONE, Frame, Site
+from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
 from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, is_inline, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
@@ -198,12 +198,13 @@ class Emitter:
         function = site.unit.function(name)
         assert function is not None, f"{site.unit.name} has no function {name}"
         first = ["ptr %c", "ptr %s", "ptr %a"] if shared else [self.context, self.pool]
-        params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params)]
+        placed = name in ("process", "push")
+        params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params), *([PLACES] if placed else [])]
         role = role_of(name)
         cc = CHAIN if role in ("process", "push") else "fastcc"
         rare = " cold noinline" if role != name else ""
         head = f"define internal {cc} {self.result(function)} @{symbol}({', '.join(params)}){rare}"
-        frame = Frame(site, function, head, owned=role in ("process", "push") or role != name)
+        frame = Frame(site, function, head, owned=placed or role != name, placed=placed)
         if not shared:
             self.own_block(frame.t, instance)
         if role in FAULT and role == name:
@@ -245,6 +246,7 @@ class Emitter:
         frame = Frame(self.site(i, False), Function("leave", (), BOOL, ()), head, owned=False)
         t = frame.t
         self.own_block(t, i)
+        find(t, self.arena, "%p", (META_AT, FRAME_AT))
         t.do("%r0 = insertvalue { i32, i32 } undef, i32 %port, 0")
         t.do("%r = insertvalue { i32, i32 } %r0, i32 %reason, 1")
         self._dispatch(frame, self.program.instances[i], 0)
@@ -255,8 +257,9 @@ class Emitter:
         """`process` of one instance, pushing where it would return a port."""
         function = as_push(process)
         packet = function.params[1].name
-        head = f"define internal {CHAIN} void @push{i}({self.context}, {self.pool}, i32 %v.port, i32 %v.{packet})"
-        frame = Frame(self.site(i, False), function, head, owned=True)
+        params = f"{self.context}, {self.pool}, i32 %v.port, i32 %v.{packet}, {PLACES}"
+        head = f"define internal {CHAIN} void @push{i}({params})"
+        frame = Frame(self.site(i, False), function, head, owned=True, placed=True)
         self.own_block(frame.t, i)
         if self.trace:
             frame.t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %v.port, i32 %v.{packet})")
@@ -277,14 +280,14 @@ class Emitter:
         process = unit.function("process")
         if process is not None and self._worth_copying(i, process):
             return self._process_joint(i, process)
-        t, frame = self._joint("push", i, ", i32 %port, i32 %p")
+        t, frame = self._joint("push", i, f", i32 %port, i32 %p, {PLACES}")
         if self.trace:
             t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
         if unit.function("process"):
-            t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
+            t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p', PLACES)}")
             self._dispatch(frame, self.program.instances[i], 0)
         elif unit.function("push"):
-            t.do(f"call {CHAIN} void {self.call(t, i, 'push', 'i32 %port', 'i32 %p')}")
+            t.do(f"call {CHAIN} void {self.call(t, i, 'push', 'i32 %port', 'i32 %p', PLACES)}")
         else:
             frame.kill("%p")
             frame.count(-2)
@@ -309,7 +312,7 @@ class Emitter:
         t.do(f"switch i32 %rp, label %{'lost' if lost or killed else 'sent'} [{' '.join(cases)}]")
         for i, (instance, port) in ways:
             t.at(f"way{i}")
-            t.do(f"call {CHAIN} void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p)")
+            t.do(f"call {CHAIN} void @push{instance}(ptr %c, ptr %a, i32 {port}, i32 %p, {PLACES})")
             t.jump("sent")
         if killed:
             t.at("killed")
@@ -341,7 +344,8 @@ class Emitter:
         t.at("none")
         t.do("ret i32 -1")
         t.at("some")
-        t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p')}")
+        find(t, self.arena, "%p", (META_AT, FRAME_AT))
+        t.do(f"%r = call {CHAIN} {{ i32, i32 }} {self.call(t, i, 'process', 'i32 %p', PLACES)}")
         t.do("%first = extractvalue { i32, i32 } %r, 0")
         t.branch(t.op("icmp eq i32 %first, 0"), "out", "other")
         t.at("out")
@@ -452,7 +456,8 @@ class Emitter:
             port = t.op("load i32, ptr %args")
             if match[1] == "push":
                 frame = t.op(f"load i32, ptr {t.gep('%args', 16)}")
-                t.do(f"call {CHAIN} void @{target}(ptr %c, ptr %a, i32 {port}, i32 {frame})")
+                find(t, self.arena, frame, (META_AT, FRAME_AT))
+                t.do(f"call {CHAIN} void @{target}(ptr %c, ptr %a, i32 {port}, i32 {frame}, {PLACES})")
             else:
                 self._door_result(t, t.op(f"call fastcc i32 @{target}(ptr %c, ptr %a, i32 {port})"), "i32", False)
         else:

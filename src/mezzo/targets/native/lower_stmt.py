@@ -376,10 +376,11 @@ def _emit(f: Frame, s: ops.Emit) -> None:
         if to is None:
             lost(str(i))
             return
-        frame = value(f, s.packet)
+        assert isinstance(s.packet, Local)
+        frame, places = value(f, s.packet), f.places(s.packet)
         f.consumed(s.packet)
         with let_go(f):
-            f.t.do(f"call {CHAIN} void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame})")
+            f.t.do(f"call {CHAIN} void @push{to[0]}(ptr %c, ptr %a, i32 {to[1]}, i32 {frame}, {places})")
 
     _switch(f, s.port, len(outputs), push, lost)
 
