@@ -329,10 +329,9 @@ def test_a_socket_from_a_supervisor(pair):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(path)
         listener.listen()
-        script = (
-            f"exec 3<&{listener.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec {sys.executable} -m mezzo open --devices '*'"
-        )
-        process = subprocess.Popen(["ip", "netns", "exec", pair.a.ns, "sh", "-c", script], pass_fds=[listener.fileno()])
+        command = f"{sys.executable} -m mezzo open --devices '*'"
+        script = f"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec {command}"
+        process = subprocess.Popen(["ip", "netns", "exec", pair.a.ns, "sh", "-c", script], stdin=listener.fileno())
     made = _opener.Helper.at(path)
     os.close(made.ask({"do": "packet", "device": pair.a.name})[0][0])
     made.close()
