@@ -185,8 +185,10 @@ def write_flat(router: Router, name: str) -> int:
 
 
 def drive(router: Router, args: argparse.Namespace, file: str) -> None:
+    from mezzo.ports import privileged
     from mezzo.tools.run import stop_on_signals
 
+    privileged.renounce()
     if not router.elements and not args.no_warnings:
         print(f"{file}: warning: the configuration has no elements", file=sys.stderr)
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
