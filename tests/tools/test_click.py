@@ -97,7 +97,8 @@ def test_threads(click):
     assert click("-j", "1", "-e", FIVE).status == 0
     assert click("-j", "2", "-e", f"StaticThreadSched(nobody 1); {FIVE}").status == 1
     placed = "StaticThreadSched(u 1); InfiniteSource(LIMIT 5) -> Queue -> u :: Unqueue -> d :: Discard;"
-    assert click("-j", "2", "-e", placed, "-h", "d.count", "-h", "u.home_thread").out == "d.count:\n5\nu.home_thread:\n1\n"
+    told = click("-j", "2", "-e", placed, "-h", "d.count", "-h", "u.home_thread").out
+    assert told == "d.count:\n5\nu.home_thread:\n1\n"
     assert "a virtual clock has one thread, not 2" in click("-j", "2", "--simtime", "-e", FIVE).err
 
 
