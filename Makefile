@@ -32,7 +32,7 @@ demo: $(VENV)/.mezzo
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.mezzo-test
-	@sh .ci/system tshark iproute2 iputils-ping curl tcpdump iperf3 ethtool libcap2-bin
+	@sh .ci/system tshark iproute2 iputils-ping curl tcpdump iperf3 ethtool traceroute libcap2-bin
 	@$(MAKE) --no-print-directory --keep-going lint types unit
 
 lint: $(VENV)/.mezzo-test
