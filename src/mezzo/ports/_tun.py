@@ -1,8 +1,9 @@
 """One queue of /dev/net/tun: frames are read and written one by one, each behind a virtio-net header.
 
 With TUNSETOFFLOAD the kernel leaves checksums unfinished and packets uncut, as it does for a device that can do both
-itself; so its own stack runs at full speed, and what it left is done here (`_cut`).  A read has two parts: a frame of
-the arena, for nearly all packets, and memory behind it for the rest of a super-packet.
+itself; so its own stack runs at full speed, and what it left is done here (`_cut`).  A packet is read to where a
+super-packet would have room, and copied to its frame: that costs less than a read in two parts.  It is written from its
+frame, with the header in front of it in the frame's headroom.
 
 A tap carries Ethernet frames, a tun device IP packets.
 """
@@ -17,6 +18,7 @@ from mezzo.elements import (
     libc,
     mem_copy,
     mem_u8,
+    set_mem_u16,
     set_mem_u64,
     u32,
     u64,
@@ -33,7 +35,6 @@ OFFLOADS = (CHECKSUM | TSO4 | TSO6 | TSO_ECN | USO4 | USO6, CHECKSUM | TSO4 | TS
 NOTHING, AGAIN = 0, 0xFFFF_FFFF  # what `fill` gives beside lengths
 WOULD_BLOCK, NO_BUFFERS, IO, BAD_STATE = errno.EAGAIN, errno.ENOBUFS, errno.EIO, errno.EBADFD
 VECTOR = 16  # struct iovec
-VECTORS = LARGEST + MARGIN  # where they stand in the memory of a queue: two to read, then two to write
 
 
 def open_queues(device, kind, queues, persistent=False):
@@ -67,21 +68,20 @@ class _Tun(_Cutting):
     """Reading and writing one queue, for an element to inherit."""
 
     tun_fd: i64
-    tun_vectors: u64
     read_at: u64
     write_at: u64
+    writev_at: u64
     downs: u64
     errors: u64
     reads = {"downs": "packets dropped because the interface is down", "errors": "packets that the kernel refused"}
 
     def use_queue(self, descriptor, arena):
         """Python: from now on packet code works on this descriptor.  Gives memory to free at the end."""
-        memory = Memory(VECTORS + 4 * VECTOR + HEADER_SIZE)
-        base = memory.address + VECTORS
-        struct.pack_into("=QQ", memory.map, VECTORS + 2 * VECTOR, base + 4 * VECTOR, HEADER_SIZE)
-        struct.pack_into("=Q", memory.map, VECTORS + VECTOR + 8, LARGEST - 2 * MARGIN - FRAME_START)
-        self.tun_fd, self.tun_vectors, self.whole, self.frame_room = descriptor, base, memory.address, arena.frame_size
-        self.read_at, self.write_at = address_of("readv"), address_of("writev")
+        memory = Memory(MARGIN + LARGEST + 2 * VECTOR + HEADER_SIZE)
+        at = MARGIN + LARGEST
+        struct.pack_into("=QQ", memory.map, at, memory.address + at + 2 * VECTOR, HEADER_SIZE)
+        self.tun_fd, self.whole, self.frame_room = descriptor, memory.address, arena.frame_size
+        self.read_at, self.write_at, self.writev_at = map(address_of, ("read", "write", "writev"))
         return memory
 
     def fill(self, f: u32) -> u32:
@@ -90,29 +90,29 @@ class _Tun(_Cutting):
         to = frame_address(f) + start
         if self.cutting():
             return self.next_piece(to)
-        room = self.frame_room - start
-        beyond = self.whole + MARGIN + room
-        set_mem_u64(self.tun_vectors, to - HEADER_SIZE)
-        set_mem_u64(self.tun_vectors + 8, room + HEADER_SIZE)
-        set_mem_u64(self.tun_vectors + VECTOR, beyond)
-        got = libc(self.read_at, self.tun_fd, self.tun_vectors, 2)
+        at = self.whole + MARGIN
+        header = at - HEADER_SIZE
+        got = libc(self.read_at, self.tun_fd, header, LARGEST)
         if got <= HEADER_SIZE:
             return NOTHING
         length = u32(got) - HEADER_SIZE
-        if length > room or mem_u8(to - HEADER_SIZE + KIND) != WHOLE:
-            mem_copy(self.whole, to - HEADER_SIZE, HEADER_SIZE)
-            mem_copy(self.whole + MARGIN, to, min(length, room))
-            self.begin(self.whole, self.whole + MARGIN, length)
+        if mem_u8(header + KIND) != WHOLE or start + length > self.frame_room:
+            self.begin(header, at, length)
             return AGAIN
-        finish_as_told(to - HEADER_SIZE, to, length)
+        mem_copy(to, at, length)
+        finish_as_told(header, to, length)
         return length
 
-    def emit(self, at: u64, length: u32) -> i64:
+    def emit(self, at: u64, length: u32, headroom: u32) -> i64:
         """Writes the packet at `at`: how many bytes, or what is wrong."""
-        vectors = self.tun_vectors + 2 * VECTOR
+        if headroom >= HEADER_SIZE:
+            set_mem_u64(at - HEADER_SIZE, 0)
+            set_mem_u16(at - 2, 0)
+            return libc(self.write_at, self.tun_fd, at - HEADER_SIZE, length + HEADER_SIZE)
+        vectors = self.whole + MARGIN + LARGEST
         set_mem_u64(vectors + VECTOR, at)
         set_mem_u64(vectors + VECTOR + 8, length)
-        return libc(self.write_at, self.tun_fd, vectors, 2)
+        return libc(self.writev_at, self.tun_fd, vectors, 2)
 
 
 def start_in(f: u32) -> u32:

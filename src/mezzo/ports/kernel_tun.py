@@ -205,7 +205,8 @@ class KernelTun(_Tun):
         if p.length - skipped > self.mtu + self.header:
             self.too_big += 1
             return
-        answer = self.emit(frame_address(p.frame) + p.frame_start + skipped, p.length - skipped)
+        start = p.frame_start + skipped
+        answer = self.emit(frame_address(p.frame) + start, p.length - skipped, start)
         if answer >= 0:
             self.sent += 1
         elif answer == -IO or answer == -BAD_STATE:

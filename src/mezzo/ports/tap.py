@@ -137,7 +137,8 @@ class Transmitter(ToDevice, _Tun):
             place = slot_at(self.ring, at)
             word = mem_u64(place)
             frame = u32(word)
-            answer = self.emit(frame_address(frame) + (mem_u64(place + 8) & 0xFFFF), u32(word >> 32) & 0xFFFF)
+            start = mem_u32(place + 8) & 0xFFFF
+            answer = self.emit(frame_address(frame) + start, u32(word >> 32) & 0xFFFF, start)
             if not self.is_done(answer):
                 break
             self.give_frame(frame)
