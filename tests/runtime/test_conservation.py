@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +101,40 @@ def mezzo_run(capsys):
         return capsys.readouterr().out
 
     return run
+
+
+@pytest.mark.slow
+def test_ten_million_packets_in_random_bursts_lose_nothing():
+    chance = random.Random(9)
+    text = (
+        "PollDevice(lo, METHOD MEMORY, BURST 13) -> q :: Queue(64)"
+        " -> to :: ToDevice(lo, METHOD MEMORY, LOOPBACK true, BURST 7, RING 256);"
+    )
+    with Router.from_click(text, frames=512) as router:
+        port = router.ports["lo"]
+        packets = [FRAME + k.to_bytes(2, "big") for k in range(200)]
+        assert port.give(packets) == 200
+        while int(router.read("to.count")) < 10_000_000:
+            router.run(rounds=chance.randint(1, 400_000))
+            found = router.conservation()
+            assert found.balanced and found.packets + found.in_rings == 200
+            port.receive.check()
+        router.elements["q"].call("empty")
+        assert router.conservation().balanced
+
+
+@pytest.mark.slow
+def test_opening_and_closing_leaves_nothing_behind(tmp_path):
+    def held() -> tuple[int, int]:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
+
+    source = f"FromDevice(m, METHOD MEMORY, TRACE {tmp_path}/x.pcap, FAULT drop 1)"
+    text = f"{source} -> Queue -> ToDevice(m, METHOD MEMORY);"
+    for k in range(30):
+        with Router.from_click(text, target="python", frames=256) as router:
+            router.run(rounds=4)
+        if k == 9:
+            before = held()
+    after = held()
+    assert after[0] == before[0] and after[1] <= before[1] + 4

@@ -70,6 +70,7 @@ class _Traced(_Rated):
 
     def open_trace(self, path: str, encap: str) -> None:
         """Python: both ends of a port may write to one file."""
-        self._trace_map = mmap.mmap(-1, ROOM)
-        self.trace_at, self.trace_write = address_of_map(self._trace_map), address_of("write")
+        memory = mmap.mmap(-1, ROOM)
+        self._port.keep("free the memory of the trace", memory.close)
+        self.trace_at, self.trace_write = address_of_map(memory), address_of("write")
         self.trace_fd = self._port.trace_file(path, pcap_header(linktype_number(encap), LONGEST, True))

@@ -267,6 +267,7 @@ class FromDevice(_End):
         if self.faulty:
             self._stage = Ring.make(STAGE, RECEIVE)
             self.stage = self._stage.address
+            self._port.keep("free the ring of the faults", self._stage.close)
         if self.traced:
             self.open_trace(self.trace, self.encap_word())
 

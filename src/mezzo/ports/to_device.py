@@ -276,6 +276,7 @@ class ToDevice(_Limited):
         if self.faulty:
             self._stage = Ring.make(STAGE, TRANSMIT)
             self.stage = self._stage.address
+            self._port.keep("free the ring of the faults", self._stage.close)
         if self.traced:
             self.open_trace(self.trace, self.encap_word())
 
