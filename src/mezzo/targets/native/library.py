@@ -25,8 +25,8 @@ declare i32 @clock_gettime(i32, ptr) nounwind
 
 _KILL = """
 define internal fastcc void @kill(ptr %a, i32 %f) alwaysinline {
-  %fz = zext i32 %f to i64
-  %mo = shl nuw nsw i64 %fz, META_SHIFT
+  %fo = shl nuw i32 %f, META_SHIFT
+  %mo = zext i32 %fo to i64
   %m = getelementptr inbounds i8, ptr %a, i64 %mo
   %live = getelementptr inbounds i8, ptr %m, i64 META_LIVE
   store i8 0, ptr %live, align 1TAG_meta
@@ -110,8 +110,8 @@ long:
   store i64 %l1, ptr %lp, align 8TAG_control
   ret i32 -1
 short:
-""" + _POP + """  %fz = zext i32 %f to i64
-  %mo = shl nuw nsw i64 %fz, META_SHIFT
+""" + _POP + """  %fo = shl nuw i32 %f, META_SHIFT
+  %mo = zext i32 %fo to i64
   %mp = getelementptr inbounds i8, ptr %a, i64 %mo
   %m = getelementptr inbounds i8, ptr %mp, i64 META_AT
   %stag = and i32 %f, STAGGER_MASK
@@ -132,8 +132,8 @@ define internal fastcc void @fresh(ptr %m, i64 %dz, i64 %ez) alwaysinline "min-l
 
 _TAKE_FRAME = """
 define internal fastcc i32 @take_frame(ptr %a) alwaysinline {
-""" + _POP + """  %fz = zext i32 %f to i64
-  %mo = shl nuw nsw i64 %fz, META_SHIFT
+""" + _POP + """  %fo = shl nuw i32 %f, META_SHIFT
+  %mo = zext i32 %fo to i64
   %mp = getelementptr inbounds i8, ptr %a, i64 %mo
   %live = getelementptr inbounds i8, ptr %mp, i64 META_LIVE
   store i8 IN_RING, ptr %live, align 1TAG_meta
@@ -163,8 +163,10 @@ none:
 copy:
   %fz = zext i32 %f to i64
   %gz = zext i32 %g to i64
-  %fm = shl nuw nsw i64 %fz, META_SHIFT
-  %gm = shl nuw nsw i64 %gz, META_SHIFT
+  %fm32 = shl nuw i32 %f, META_SHIFT
+  %gm32 = shl nuw i32 %g, META_SHIFT
+  %fm = zext i32 %fm32 to i64
+  %gm = zext i32 %gm32 to i64
   %meta = getelementptr inbounds i8, ptr %a, i64 META_AT
   %fp = getelementptr inbounds i8, ptr %meta, i64 %fm
   %gp = getelementptr inbounds i8, ptr %meta, i64 %gm
