@@ -1,0 +1,242 @@
+"""A segment of memory that processes share, and what pipes and switches do in it.
+
+    header     one page or more: a line for each place: generation (u32), `wanted` of the place's bell (u32)
+    table      of a switch: addresses (`switch.py`)
+    channels   one for each (sender, receiver), each used by one writer and one reader, so nothing needs a lock
+
+A channel is a ring: `head` is the writer's, `tail` the reader's, both moved once a batch, each on a line of its own
+with nobody's beside it, and so are the words by which somebody who falls asleep says that he wants to be woken.  A slot
+is one line: the length (u32) and the first 60 bytes of the packet, which for the smallest Ethernet frame is all of it.
+The slots lie one behind the other, so small packets cross between CPUs line by line with the prefetchers ahead; what is
+longer goes on in the slot's own buffer.  Packets are copied in and out, so nobody ever sees memory of another's router,
+and nobody waits for a frame that a killed process holds.
+
+    writer     fills slots, then head = …      a full barrier, reads `data wanted`; if set: 0, and rings the eventfd
+    reader     copies slots out, then tail = … a full barrier, reads `room wanted`, likewise
+    sleeper    sets the word, a full barrier, looks once more, sleeps
+
+One of writer and sleeper sees the other's store (Dekker), so no wake-up is lost; the barrier is the exchange by which
+the index is moved, one a batch, and holds between processes as between threads.  Only a thread that its scheduler is
+about to put to sleep says that it wants to be woken, so busy ones make no system calls.
+
+What is killed between two instructions leaves whole words: a slot that is not in front of `head` was never sent, and
+one taken out but not yet in front of `tail` is read again by the next reader, for it was not yet delivered.
+Words that somebody else wrote are checked before use: an index is below the number of slots, a length fits.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.elements import (
+    Element,
+    atomic_swap_u32,
+    flag,
+    i64,
+    libc,
+    load_acquire_u32,
+    mem_copy,
+    mem_u32,
+    set_mem_u32,
+    u32,
+    u64,
+)
+from mezzo.elements.thread_scheduler import ASLEEP
+from mezzo.ports import port
+from mezzo.ports._libc import address_of
+from mezzo.ports._memory import Memory
+from mezzo.ports.ring import address_of_map, ring_slots
+
+LINE, APART = 64, 128  # processors fetch lines in pairs
+HEAD_AT, TAIL_AT, DATA_WANTED, ROOM_WANTED, SLOTS_AT = 0, 128, 256, 384, 512  # in a channel
+DROPS_AT = 8  # beside head: packets that the writer had no room for
+INLINE = LINE - 4  # bytes of a packet in its slot
+GENERATION, WANTED = 0, 4  # in the line of a place
+PAGE = 4096
+NOTHING = 0xFFFF  # the length of a slot that is no packet
+SPAN = 1 << 16
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where what is; all of it follows from these numbers, which every member has."""
+
+    places: int
+    slots: int
+    frame: int  # bytes of the longest packet
+    table: int = 0  # bytes of the table
+
+    @property
+    def rest(self) -> int:
+        """Bytes of a slot's buffer: an odd number of lines, or the buffers would fall into the same few cache sets."""
+        return LINE * (max(self.frame - INLINE, 0) // LINE + 1 | 1)
+
+    @property
+    def table_at(self) -> int:
+        return _pages(APART * self.places)
+
+    @property
+    def channels_at(self) -> int:
+        return self.table_at + _pages(self.table)
+
+    @property
+    def channel_size(self) -> int:
+        return _pages(SLOTS_AT + self.slots * (LINE + self.rest))
+
+    @property
+    def size(self) -> int:
+        return self.channels_at + self.places**2 * self.channel_size
+
+    def channel(self, sender: int, receiver: int) -> int:
+        return self.channels_at + (sender * self.places + receiver) * self.channel_size
+
+    def facts(self) -> dict[str, int]:
+        return {"places": self.places, "slots": self.slots, "frame": self.frame, "table": self.table}
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
+
+
+class Words:
+    """The words of a segment, for Python."""
+
+    def __init__(self, memory: object, layout: Layout) -> None:
+        self.memory, self.layout = memory, layout
+
+    def get(self, at: int) -> int:
+        return int(struct.unpack_from("=I", self.memory, at)[0])  # type: ignore[arg-type]
+
+    def put(self, at: int, value: int) -> None:
+        struct.pack_into("=I", self.memory, at, value)  # type: ignore[arg-type]
+
+    def index(self, at: int) -> int:
+        """An index of a ring, as far as it can be believed."""
+        return self.get(at) % self.layout.slots
+
+    def unread(self, channel: int) -> int:
+        return (self.index(channel + HEAD_AT) - self.index(channel + TAIL_AT)) % self.layout.slots
+
+
+class SharedPort(port.Port):
+    """What a pipe and a switch have in common, in Python."""
+
+    default_slots = 1024
+
+    def wanted_slots(self) -> int:
+        """RING of the ends, 0 where it is not said."""
+        said = sorted({end.slots_ for end in self.ends if end.slots_})
+        if len(said) > 1:
+            raise MezzoError(f"{self.name}: RING is {said[0]} here and {said[1]} there; a {self.method} has one size")
+        return ring_slots(said[0], f"a {self.method}") if said else 0
+
+    def check_layout(self, facts: dict[str, int], arena: object) -> None:
+        """The segment is there already: does it suit us?"""
+        have, wanted = Layout(**facts), self.wanted_slots()
+        if wanted and wanted != have.slots:
+            hint = f"say RING {have.slots}, or nothing"
+            raise MezzoError(Diagnostic(f"{self.name} has {have.slots} slots, not {wanted}", hint=hint))
+        if have.frame > arena.frame_size:  # type: ignore[attr-defined]
+            what = f"{self.name} carries packets of {have.frame} bytes; a frame here has {arena.frame_size}"  # type: ignore[attr-defined]
+            raise MezzoError(Diagnostic(what, hint="give all its routers the same frame size"))
+
+    def refuse_queues(self) -> None:
+        strange = next((end for end in self.ends if end.queue), None)
+        if strange is not None:
+            raise MezzoError(Diagnostic(f"{self.name} has one queue", strange.place, hint="leave QUEUE out"))
+
+    def tell(self, text: str) -> None:
+        """Says news, once the router can."""
+        if self.ends and self.ends[0].router is not None:
+            self.ends[0].say(f"{self.ends[0].name}: {text}")
+
+    def longest(self) -> int:
+        return self.layout.frame
+
+    def map_segment(self) -> None:
+        """What every port does once it has a place."""
+        self.layout = Layout(**self.members.facts)
+        if self.layout.size != len(self.members.map):
+            raise MezzoError(f"the memory of {self.name} has {len(self.members.map)} bytes, not {self.layout.size}")
+        self.keep("unmapping the segment", self.members.free)
+        self.words = Words(self.members.map, self.layout)
+        self.base = address_of_map(self.members.map)
+        memory = Memory(PAGE)
+        self.keep("memory of its own", memory.free)
+        memory.map[:8] = struct.pack("=Q", 1)
+        self.own = memory
+
+
+def ring_bell(event: int) -> None:
+    """Python: wakes who watches an eventfd."""
+    os.eventfd_write(event, 1)
+
+
+# -- packet code: a slot is written and read
+
+
+def put_packet(channel: u64, index: u32, slots: u32, rest: u32, at: u64, length: u32):
+    """The packet at `at` goes into a slot."""
+    slot = channel + SLOTS_AT + u64(index) * LINE
+    set_mem_u32(slot, length)
+    if length < INLINE:
+        mem_copy(slot + 4, at, length)
+    else:
+        mem_copy(slot + 4, at, INLINE)
+        if length != INLINE:
+            mem_copy(channel + SLOTS_AT + u64(slots) * LINE + u64(index) * rest, at + INLINE, length - INLINE)
+
+
+def get_length(channel: u64, index: u32, most: u32) -> u32:
+    """The length of the packet in a slot; NOTHING when it cannot be."""
+    length = mem_u32(channel + SLOTS_AT + u64(index) * LINE)
+    return length if length <= most else u32(NOTHING)
+
+
+def get_packet(channel: u64, index: u32, slots: u32, rest: u32, to: u64, length: u32):
+    """The packet of a slot goes to `to`; `length` is what was found good, whatever stands there by now."""
+    slot = channel + SLOTS_AT + u64(index) * LINE
+    if length < INLINE:
+        mem_copy(to, slot + 4, length)
+    else:
+        mem_copy(to, slot + 4, INLINE)
+        if length != INLINE:
+            mem_copy(to + INLINE, channel + SLOTS_AT + u64(slots) * LINE + u64(index) * rest, length - INLINE)
+
+
+class _Sleeper(Element):
+    """An end that falls asleep and is woken by others' words; for FromDevice and ToDevice to inherit."""
+
+    runtime = True
+
+    thread_bell: u64  # of the scheduler that runs this end's task; 0 where nobody ever sleeps
+    event: i64
+    scratch: u64  # the number 1, and room to read to
+    bell_read: u64
+    bell_write: u64
+    naps: u64
+
+    def use_bell(self, event, scratch):
+        """Python: `event` wakes this end's task."""
+        self.event, self.scratch = event, scratch
+        self.bell_read, self.bell_write = address_of("read"), address_of("write")
+        team = self.router.team
+        self.thread_bell = team.desks[team.thread_of(self)].bell if team is not None else 0
+
+    def is_tired(self) -> flag:
+        """Is the scheduler about to put this thread to sleep?"""
+        return self.thread_bell != 0 and load_acquire_u32(self.thread_bell + ASLEEP) != 0
+
+    def want(self, word: u64):
+        """Asks to be woken; look once more after that."""
+        libc(self.bell_read, self.event, self.scratch + 8, 8)
+        atomic_swap_u32(word, 1)
+        self.naps += 1
+
+    def wake_other(self, word: u64, event: i64):
+        """Wakes who asked by `word`; a full barrier lies between what he waits for and this."""
+        if load_acquire_u32(word) != 0 and atomic_swap_u32(word, 0) != 0:
+            libc(self.bell_write, event, self.scratch, 8)
