@@ -200,3 +200,12 @@ def test_debug_tells_that_there_is_no_room(target, capsys):
     with Router.from_click(text, target=target) as router:
         router.run()
     assert "`m` has no room" in capsys.readouterr().err
+
+
+def test_a_port_can_be_used_again_by_another_router(target):
+    port = MemoryPort("m")
+    for k in range(2):
+        with bridge(port, target) as router:
+            port.give([frame(k)])
+            router.run()
+            assert port.take() == [frame(k)]

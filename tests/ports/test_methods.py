@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.elements import library
+from mezzo.elements import FromDevice, ToDevice, library
 from mezzo.ports._end import methods
 from mezzo.runtime import Router
+from mezzo.tools._page import as_markdown, as_text
 
 
 def trouble(text: str) -> str:
@@ -73,3 +74,9 @@ def test_the_class_is_shown_as_it_was_written():
     with Router.from_click("p :: PollDevice(m, METHOD MEMORY) -> Discard;") as router:
         assert router.read("p.class") == "PollDevice"
         assert router.elements["p"].burst == 8
+
+
+def test_a_page_lists_the_options_of_each_method():
+    text = as_text(FromDevice)
+    assert "WITH METHOD PCAP\n" in text and "TIMING" in text
+    assert "| MEMORY | `LOOPBACK` |" in as_markdown(ToDevice)

@@ -70,7 +70,13 @@ class Port(port.Port):
     def give(self, packets: Iterable[Any]) -> int:
         """Puts packets into the receive ring; how many there was room and frames for."""
         router = self._router()
-        return router.at_rest(lambda: sum(1 for data in packets if self._give(router, bytes(data))))
+        return router.at_rest(lambda: self._give_all(router, packets))
+
+    def _give_all(self, router: Any, packets: Iterable[Any]) -> int:
+        count = sum(1 for data in packets if self._give(router, bytes(data)))
+        for end in self.receivers.values() if count else ():
+            end.wake_task()
+        return count
 
     def _give(self, router: Any, data: bytes) -> bool:
         arena, ring = router.arena, self.receive
@@ -84,8 +90,6 @@ class Port(port.Port):
         arena.mem[base : base + len(data)] = data
         ring.put(ring.tail, Slot(frame, len(data), start=start))
         ring.tail = ring.after(ring.tail)
-        for end in self.receivers.values():
-            end.wake_task()
         return True
 
     def take(self, most: int = 1 << 30) -> list[bytes]:

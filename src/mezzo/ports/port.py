@@ -98,6 +98,7 @@ class Port:
         """Gives the memory of the rings back, after nobody uses it any more."""
         self.opened = False
         self._run(self._keep)
+        self.receivers, self.transmitters, self._traces = {}, {}, {}
 
     def _run(self, steps: list[tuple[str, Undo]]) -> None:
         while steps:
