@@ -296,9 +296,14 @@ class Port(port.Port):
         return found + [(end, self.watch.fileno(), select.POLLIN) for end in self.ends[:1] if self.watch is not None]
 
     def frames(self) -> dict[str, int]:
-        receive = sum(e.with_kernel for e in self.receivers.values())
-        send = sum(e.with_kernel for e in self.transmitters.values())
-        return {"to fill": receive, "to send": send}
+        found = dict.fromkeys(("to fill", "received", "to send", "with the kernel"), 0)
+        for end in self.receivers.values():
+            found["to fill"] += end.with_kernel
+            found["received"] += end.waiting()
+        for end in self.transmitters.values():
+            found["to send"] += end.waiting()
+            found["with the kernel"] += end.with_kernel
+        return found
 
     def mac(self) -> int:
         return int(self.link.mac.replace(":", ""), 16) if self.link is not None and self.link.mac else 0

@@ -23,6 +23,7 @@ from mezzo.elements import (
     load_acquire_u32,
     mem_copy,
     mem_u8,
+    mem_u16,
     mem_u32,
     mem_u64,
     now,
@@ -73,6 +74,8 @@ from mezzo.ports.ring import LARGEST, RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
 Port = _xdp_port.Port
+ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN = 0x0008, 0xDD86, 0x0081, 0xA888  # as they stand in memory
+PLAIN_IP4, TCP, UDP = 0x45, 6, 17
 DONTWAIT, PEEK = 0x40, 2  # MSG_*
 AGAIN, BUSY, NO_BUFFERS = -11, -16, -105  # the kernel takes the rest with the next call
 PATIENT_LOOKS = 64  # at an empty ring, before asking whether the device is still there
@@ -161,17 +164,19 @@ class Receiver(_Half, FromDevice):
     # -- packet code
 
     def init(self):
-        self.part = NO_FRAME
         for queue in bounded(self.queues, MOST_QUEUES):
             self.supply(self.table + u64(queue) * RECORD)
 
     def receive(self) -> u32:
         n = space(self.ring, self.slots)
+        if n >= self.burst:
+            return n
         asked = False
         for _ in bounded(self.queues, MOST_QUEUES):
             at = self.table + u64(self.turn) * RECORD
             self.turn = after(self.turn, self.queues)
-            room = self.slots - 1 - n
+            # No more than the task takes at once: what was looked at here is in the cache still when it is a packet.
+            room = min(self.slots - 1, u32(self.burst)) - n
             n += self.gather_parts(at, room) if self.scattered != 0 else self.gather(at, room)
             wanted = self.supply(at) or (self.busy_poll != 0 and n == 0)
             if wanted and not asked:
@@ -212,7 +217,8 @@ class Receiver(_Half, FromDevice):
         return n
 
     def arrive(self, tail: u32, frame: u32, start: u64, length: u32):
-        if _checksum.finish_if_partial(frame_address(frame) + start, length):
+        at = frame_address(frame) + start
+        if may_be_partial(at) and _checksum.finish_if_partial(at, length):
             self.finished += 1
         put_slot(self.ring, tail, u64(frame) | u64(length) << 32, start)
 
@@ -279,6 +285,10 @@ class Receiver(_Half, FromDevice):
 
     # -- Python
 
+    def waiting(self):
+        """Frames in slots that are no packets yet."""
+        return self._ring.space + (self.part != NO_FRAME)
+
     def configure(self):
         super().configure()
         if self.sniffer:
@@ -286,8 +296,31 @@ class Receiver(_Half, FromDevice):
 
     def use_sockets(self, sockets, scattered):
         super().use_sockets(sockets, scattered)
-        share = self._port.arena.frames // (8 * len(sockets))  # other ports and queues want some, too
-        self.level = min(self.fill or max(share, 64), sockets[0].sizes.fill, self._port.arena.frames)
+        sizes, frames = sockets[0].sizes, self._port.arena.frames
+        # As many as can arrive, and no more than other ports and queues can spare.
+        self.level = min(self.fill or min(max(frames // (8 * len(sockets)), 64), sizes.rx), sizes.fill, frames)
+        self.part = NO_FRAME
+
+
+def may_be_partial(at: u64) -> flag:
+    """A quick look at a frame: no for what is no TCP or UDP, and for plain IPv4 with a checksum that is whole.
+
+    The sum of the pseudo header is taken as the bytes stand in memory: one's complement does not mind (RFC 1071).
+    """
+    kind = mem_u16(at + 12)
+    if kind != ETHER_IP4 or mem_u8(at + 14) != PLAIN_IP4:
+        return kind in (ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN)
+    protocol = mem_u8(at + 23)
+    if protocol != TCP and protocol != UDP:
+        return False
+    total = mem_u16(at + 16)
+    size = ((total << 8) | (total >> 8)) - 20
+    sum: u64 = u64(mem_u32(at + 26)) + mem_u32(at + 30) + (u32(protocol) << 8) + ((size << 8) | (size >> 8))
+    sum = (sum & 0xFFFF_FFFF) + (sum >> 32)
+    sum = (sum & 0xFFFF) + (sum >> 16)
+    sum = (sum & 0xFFFF) + (sum >> 16)
+    found = mem_u16(at + 50) if protocol == TCP else mem_u16(at + 40)
+    return u64(found) == (sum & 0xFFFF) + (sum >> 16)
 
 
 class Transmitter(_Half, ToDevice):
@@ -392,6 +425,10 @@ class Transmitter(_Half, ToDevice):
             self.say_lost(n)
 
     # -- Python
+
+    def waiting(self):
+        """Frames in slots that the kernel has not got yet."""
+        return (self._ring.head - self.next) % self._ring.size
 
     def use_sockets(self, sockets, scattered):
         super().use_sockets(sockets, scattered)
