@@ -19,20 +19,25 @@ PLAIN, SPSC, COUNTING, GUARDED = "plain", "spsc", "counting", "guarded"
 class Share:
     """How one instance is shared.
 
-    threads: who touches it.  rings: pushed by one and popped by another thread.  added: scalars that several threads
-    add to.  shown: scalars that one thread writes and another reads.  why: a sentence.
+    threads: who touches it.  rings: (name, thread that pushes, thread that pops) of those between two threads, -1 for
+    none.  added: scalars that several threads add to.  shown: scalars that one writes and another reads.  why: a
+    sentence.
     """
 
     mode: str = PLAIN
     threads: tuple[int, ...] = ()
-    rings: frozenset[str] = frozenset()
+    rings: tuple[tuple[str, int, int], ...] = ()
     added: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
     why: str = ""
 
     def code(self) -> tuple[object, ...]:
         """All that code depends on."""
-        return self.mode, self.threads, *(tuple(sorted(x)) for x in (self.rings, self.added, self.shown))
+        return self.mode, self.threads, self.rings, tuple(sorted(self.added)), tuple(sorted(self.shown))
+
+    def ends(self, ring: str) -> tuple[int, int] | None:
+        """(who pushes, who pops) of a ring between two threads."""
+        return next(((pushes, pops) for name, pushes, pops in self.rings if name == ring), None)
 
     @property
     def several(self) -> bool:

@@ -175,9 +175,15 @@ def share_of(linked: Linked, roles: Mapping[str, set[int]], timer: int) -> Share
         if kind != PLAIN:
             found[kind].add(state.name)
             whys.append(f"{state.name}: {why}")
-    rings, added, shown = (frozenset(names) for names in found.values())
+    rings = tuple((name, _only(did, "push", name), _only(did, "pop", name)) for name in sorted(found[SPSC]))
     why = "; ".join(whys) or f"threads {_and(threads)} write nothing"
+    added, shown = frozenset(found[COUNTING]), frozenset(found["shown"])
     return Share(SPSC if rings else COUNTING, threads, rings, added, shown, why)
+
+
+def _only(did: Mapping[tuple[str, str], set[int]], what: str, ring: str) -> int:
+    """The one thread that does this to a ring; -1 when none does."""
+    return min(did.get((what, ring), ()), default=-1)
 
 
 def _done(linked: Linked, roles: Mapping[str, set[int]]) -> dict[tuple[str, str], set[int]]:

@@ -27,13 +27,14 @@ from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
-from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, is_inline, now_offset, walk
+from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
 from mezzo.targets.native.shared import (
     ALONE,
+    FLUSH,
     Place,
     asking_depot,
     bump,
@@ -178,8 +179,7 @@ class Emitter:
             parts |= {n: asking_depot(parts[n]) for n in ("make", "take_frame") if n in parts}
         pieces = [fill(text, names) for text in parts.values()]
         if self.place is not None:
-            far = self.program.instances[0].unit.state("far")
-            pieces += library(self.place, self.needs, self.arena, is_inline(far))
+            pieces += library(self.place, self.needs, self.arena, self.program)
         shapes = sorted((n for n in wanted if isinstance(n, TableShape)), key=repr)
         return pieces + [table_text(shape) for shape in shapes]
 
@@ -419,6 +419,7 @@ class Emitter:
             else:
                 t.do(call)
             if self.place is not None:
+                t.do(FLUSH)
                 give_surplus(t, self.arena)
             t.do(f"ret {type} {result}".rstrip())
         t.at("none")
@@ -462,6 +463,8 @@ class Emitter:
                 self._door_result(t, t.op(f"call fastcc i32 @{target}(ptr %c, ptr %a, i32 {port})"), "i32", False)
         else:
             self._door_function(t, target)
+        if self.place is not None:
+            t.do(FLUSH)
         t.do("ret void")
         return t.finish()
 

@@ -15,9 +15,10 @@ blocks; code that depends on no connection is therefore shared and takes the blo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 
 from mezzo.ir.module import Program, State, Unit
+from mezzo.ir.sharing import Threading
 from mezzo.ir.types import Type
 
 # Runtime words: name -> byte offset in the context.  `host` and `trace` hold function addresses.
@@ -134,6 +135,7 @@ class Layout:
     size: int
     random: int = RUNTIME["random"]  # where the generator's state is: a word a thread
     bells: tuple[int, ...] = ()  # of each thread; see elements/thread_scheduler
+    lanes: dict[tuple[int, str], int] = field(default_factory=dict)  # of rings between two threads; see shared.py
 
     @staticmethod
     def of(program: Program, keys: list[int], threads: int = 0) -> Layout:
@@ -150,11 +152,29 @@ class Layout:
             at += known[key].size
         return Layout(tuple(units), tuple(offsets), -(-at // 4096) * 4096, bells=bells)
 
+    def with_lanes(self, threading: Threading) -> Layout:
+        """With room for the ends of rings between two threads."""
+        names = [(i, name) for i, share in enumerate(threading.shares) for name, _, _ in share.rings]
+        first = -(-self.size // LINES) * LINES
+        lanes = {key: first + 4 * LINES * n for n, key in enumerate(names)}
+        return replace(self, lanes=lanes, size=-(-(first + 4 * LINES * len(names)) // 4096) * 4096)
+
     def seen_by(self, thread: int, scheduler: int) -> Layout:
         """The layout that thread `thread` works on: its scheduler, instance `scheduler`, is its instance 0."""
         random = self.random if thread == 0 else self.bells[thread] + LINES
         units, offsets = (self.units[scheduler], *self.units[1:]), (self.offsets[scheduler], *self.offsets[1:])
         return replace(self, units=units, offsets=offsets, random=random)
+
+
+# The lanes of a ring between two threads, a line each: the ends as published, then what is each side's own: its end,
+# and as far as it is published.
+HEAD_LANE, TAIL_LANE, POP_LANE, PUSH_LANE = (LINES * i for i in range(4))
+
+
+def lane_words(lanes: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """The words that hold the head, and those that hold the tail, of a ring between two threads."""
+    heads = lanes + HEAD_LANE, lanes + POP_LANE, lanes + POP_LANE + 4
+    return heads, (lanes + TAIL_LANE, lanes + PUSH_LANE, lanes + PUSH_LANE + 4)
 
 
 def now_offset(program: Program, layout: Layout) -> int:

@@ -12,7 +12,7 @@ from mezzo.packet.arena import META, UNSET
 from mezzo.targets.native.facts import Facts, touched
 from mezzo.targets.native.frame import Frame
 from mezzo.targets.native.layout import LPM_BITS, RUNTIME, is_inline, table_shape
-from mezzo.targets.native.shared import let_go, load_shown, ring_ends
+from mezzo.targets.native.shared import FLUSH, let_go, load_shown, ring_ends
 from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -298,6 +298,8 @@ def _host(f: Frame, e: ops.Host) -> str:
     method = f.site.unit.hosts.index(e.method)
     args = f"i32 {number}, i32 {method}, i32 {packet}, i32 {len(values)}, ptr {area}, ptr %c, ptr %a"
     f.facts = Facts()
+    if f.site.place is not None:
+        t.do(FLUSH)
     with let_go(f):
         result = t.op(f"call i64 {call}({args}) nounwind")
     return result

@@ -171,7 +171,10 @@ def take_over(
     for i, linked in enumerate(program.instances):
         base, unit = layout.offsets[i], layout.units[i]
         memory.put(base + unit.number, 4, i)
-        made.append({s.name: make_cell(memory, base + unit.states[s.name], s) for s in linked.unit.states})
+        lanes = {s.name: layout.lanes.get((i, s.name), -1) for s in linked.unit.states}
+        made.append(
+            {s.name: make_cell(memory, base + unit.states[s.name], s, lanes[s.name]) for s in linked.unit.states}
+        )
         for name, cell in made[-1].items():
             if i < len(cells) and name in cells[i]:
                 cell.load(cells[i][name].dump())

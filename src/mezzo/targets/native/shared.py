@@ -17,10 +17,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mezzo.elements.thread_scheduler import ASLEEP, EVENT, MAIL, SEQUENCE
+from mezzo.ir.module import Linked, Program
 from mezzo.ir.sharing import GUARDED, Share, Threading
 from mezzo.packet.arena import CONTROL, Arena
 from mezzo.packet.views import DEPOT_COUNT, DEPOT_FRAMES
-from mezzo.targets.native.layout import Layout, UnitLayout
+from mezzo.targets.native.layout import (
+    HEAD_LANE,
+    POP_LANE,
+    PUSH_LANE,
+    TAIL_LANE,
+    Layout,
+    UnitLayout,
+    is_inline,
+)  # fmt: skip
 from mezzo.targets.native.text import COLD, TAGS, Text, fill
 
 if TYPE_CHECKING:
@@ -120,27 +129,92 @@ def store_shown(t: Text, at: str, type: str, value: str) -> None:
     t.do(f"store atomic {type} {value}, ptr {at} release, align {int(type[1:]) // 8}")
 
 
+# Between two threads each side moves an end of its own, and publishes it every PUBLISH packets and after each task: the
+# line that both look at then changes hands once in many packets.  Room and packets are seen that much later, no more.
+PUBLISH = 32
+
+
 def ring_ends(f: Frame, name: str) -> tuple[str, str]:
-    """Head and tail of a ring."""
-    at = f.site.layout.states[name]
-    if name not in f.site.share.rings:
-        return f.t.load("i32", "%s", at + 8), f.t.load("i32", "%s", at + 12)
-    head, tail = (load_shown(f.t, f.t.gep("%s", at + o), "i32") for o in (8, 12))
-    f.t.do(BARRIER)
+    """Head and tail of a ring: what this thread moves as it is, what another moves as published."""
+    t, at, ends = f.t, f.site.layout.states[name], f.site.share.ends(name)
+    if ends is None:
+        return t.load("i32", "%s", at + 8), t.load("i32", "%s", at + 12)
+    place, lanes = _lanes(f, name)
+    pushes, pops = ends
+    head = _own(t, lanes + POP_LANE) if pops == place.thread else _published(t, lanes + HEAD_LANE)
+    tail = _own(t, lanes + PUSH_LANE) if pushes == place.thread else _published(t, lanes + TAIL_LANE)
     return head, tail
 
 
+def _lanes(f: Frame, name: str) -> tuple[Place, int]:
+    place = f.site.place
+    assert place is not None
+    return place, place.layout.lanes[f.site.number, name]
+
+
+def _own(t: Text, at: int) -> str:
+    return t.load("i32", "%c", at)
+
+
+def _published(t: Text, at: int) -> str:
+    return load_shown(t, t.gep("%c", at), "i32")
+
+
 def move_end(f: Frame, name: str, offset: int, value: str) -> None:
-    """Moves the head (`offset` 8) or tail (12) of a ring; between threads, rings for who sleeps and waits for it."""
-    at = f.site.layout.states[name] + offset
-    if name not in f.site.share.rings:
-        f.t.store("i32", value, "%s", at)
+    """Moves the head (`offset` 8) or tail (12) of a ring."""
+    t, ends = f.t, f.site.share.ends(name)
+    if ends is None:
+        t.store("i32", value, "%s", f.site.layout.states[name] + offset)
         return
-    assert f.site.linked is not None
-    f.t.do(BARRIER)
-    store_shown(f.t, f.t.gep("%s", at), "i32", value)
-    waiting = f.site.linked.wake_up if offset == 8 else f.site.linked.wake_down
-    ring_bells(f.t, f.site.place, f.site.needs, waiting)
+    place, lanes = _lanes(f, name)
+    own, shown = (POP_LANE, HEAD_LANE) if offset == 8 else (PUSH_LANE, TAIL_LANE)
+    t.store("i32", value, "%c", lanes + own)
+    if ends[1 if offset == 8 else 0] != place.thread:  # Python asked, while nobody runs
+        t.store("i32", value, "%c", lanes + own + 4)
+        store_shown(t, t.gep("%c", lanes + shown), "i32", value)
+        return
+    linked = f.site.linked
+    assert linked is not None
+    many, few = t.label("many"), t.label("few")
+    t.branch(t.op(f"icmp eq i32 {t.op(f'and i32 {value}, {PUBLISH - 1}')}, 0"), many, few)
+    t.at(many)
+    publish(t, place, f.site.needs, lanes, own, value, linked)
+    t.jump(few)
+    t.at(few)
+
+
+def publish(t: Text, place: Place, needs: set[object], lanes: int, own: int, value: str, linked: Linked) -> None:
+    """Shows the other side how far this one is, then rings for who sleeps and waits for it."""
+    t.do(BARRIER)
+    t.store("i32", value, "%c", lanes + own + 4)
+    shown, waiting = (HEAD_LANE, linked.wake_up) if own == POP_LANE else (TAIL_LANE, linked.wake_down)
+    store_shown(t, t.gep("%c", lanes + shown), "i32", value)
+    ring_bells(t, place, needs, waiting)
+
+
+FLUSH = "call fastcc void @flush(ptr %c, ptr %a)"
+
+
+def flush_text(place: Place, needs: set[object], program: Program) -> str:
+    """Publishes all that this thread has moved: after each task, and before Python sees anything."""
+    t = Text("define internal fastcc void @flush(ptr %c, ptr %a)")
+    for (number, name), lanes in place.layout.lanes.items():
+        pushes, pops = place.share(number).ends(name) or (-1, -1)
+        for thread, own in ((pushes, PUSH_LANE), (pops, POP_LANE)):
+            if thread == place.thread:
+                _flush_end(t, place, needs, lanes, own, program.instances[number])
+    t.do("ret void")
+    return t.finish()
+
+
+def _flush_end(t: Text, place: Place, needs: set[object], lanes: int, own: int, linked: Linked) -> None:
+    value, shown = _own(t, lanes + own), _own(t, lanes + own + 4)
+    moved, same = t.label("moved"), t.label("same")
+    t.branch(t.op(f"icmp eq i32 {value}, {shown}"), same, moved)
+    t.at(moved)
+    publish(t, place, needs, lanes, own, value, linked)
+    t.jump(same)
+    t.at(same)
 
 
 # -- wakes
@@ -338,6 +412,7 @@ DECLARES = f"""\
 declare {PAUSE.replace("i32 1", "i32")}
 declare i64 @write(i32, ptr, i64) nounwind
 declare i32 @sched_yield() nounwind
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
 
@@ -351,20 +426,46 @@ def depot_names(arena: Arena) -> dict[str, str]:
     return {name: str(value) for name, value in named.items()}
 
 
+# What another CPU wrote last takes long to come, and stores wait for it one after the other: asked for a few packets
+# ahead, the lines come side by side.  An entry below the list is no frame, and a prefetch of it nothing.
+POPPED = "!range !3\n"
+AHEAD = """\
+  %soon = getelementptr i32, ptr %sp, i64 -6
+  %g = load i32, ptr %soon, align 4
+  %gz = zext i32 %g to i64
+  %gmo = shl i64 %gz, META_SHIFT
+  %gma = add i64 %gmo, META_AT
+  %gm = getelementptr i8, ptr %a, i64 %gma
+  call void @llvm.prefetch.p0(ptr %gm, i32 1, i32 3, i32 1)
+  %gm2 = getelementptr i8, ptr %gm, i64 64
+  call void @llvm.prefetch.p0(ptr %gm2, i32 1, i32 3, i32 1)
+  %gst = and i64 %gz, STAGGER_MASK
+  %gs64 = shl i64 %gst, 6
+  %gdo = shl i64 %gz, FRAME_SHIFT
+  %gda = add i64 %gdo, DATA_AT
+  %gdb = add i64 %gda, %gs64
+  %gd = getelementptr i8, ptr %a, i64 %gdb
+  %gdh = getelementptr i8, ptr %gd, i64 HEADROOM
+  call void @llvm.prefetch.p0(ptr %gdh, i32 1, i32 3, i32 1)
+"""
+
+
 def asking_depot(piece: str) -> str:
     """`make` or `take_frame`, such that an empty list is filled from the depot and looked at again."""
     ask = f"none:\n  %filled = call fastcc i1 @refill(ptr %a)\n  br i1 %filled, label %short, label %out{COLD}\nout:\n"
     if "short:\n" not in piece:
         head, brace, body = piece.partition(" {\n")
         piece = f"{head}{brace}  br label %short\nshort:\n{body}"
-    return piece.replace("none:\n", ask)
+    return piece.replace("none:\n", ask).replace(POPPED, POPPED + AHEAD)
 
 
-def library(place: Place, needs: set[object], arena: Arena, inline: bool) -> list[str]:
-    """The pieces that code for one of several threads asks for.  `inline`: where arrays of schedulers lie."""
+def library(place: Place, needs: set[object], arena: Arena, program: Program) -> list[str]:
+    """The pieces that code for one of several threads asks for."""
+    inline = is_inline(program.instances[0].unit.state("far"))
+    flush = flush_text(place, needs, program)
     threads = sorted(n[1] for n in needs if isinstance(n, tuple) and n[0] == "mail")
     bells = sorted({n[1] for n in needs if isinstance(n, tuple)})
-    fixed = [DECLARES, RING_BELL, LOCK_WAIT, DROP_SHARED, fill(_DEPOT, depot_names(arena))]
+    fixed = [flush, DECLARES, RING_BELL, LOCK_WAIT, DROP_SHARED, fill(_DEPOT, depot_names(arena))]
     return [*fixed, *(bell_text(place, k) for k in bells), *(mail_text(place, k, inline) for k in threads)]
 
 

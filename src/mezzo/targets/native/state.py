@@ -17,7 +17,7 @@ from typing import Any
 
 from mezzo.ir.module import State
 from mezzo.ir.types import Type
-from mezzo.targets.native.layout import is_inline, mem_bytes, power_of_two, table_shape
+from mezzo.targets.native.layout import is_inline, lane_words, mem_bytes, power_of_two, table_shape
 
 NONE = 0xFFFF_FFFF  # an empty slot
 HUGE = 4 << 20  # bytes
@@ -221,17 +221,26 @@ class Table:
 
 
 class Ring:
-    """A power-of-two array of frame numbers; head and tail run freely."""
+    """A power-of-two array of frame numbers; head and tail run freely.
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    Between two threads the ends lie apart (`lanes`), and each thread has copies; while nobody runs all are equal.
+    """
+
+    def __init__(self, memory: Memory, at: int, state: State, lanes: int = -1) -> None:
         self.size = state.size
         whole = body(4 * power_of_two(max(state.size, 1)))
         self._body = whole.cast("I")
-        self._memory, self._head, self._tail = memory, at + 8, at + 12
+        self._memory = memory
+        words: tuple[tuple[int, ...], tuple[int, ...]] = ((at + 8,), (at + 12,)) if lanes < 0 else lane_words(lanes)
+        self._heads, self._tails = words
         memory.put(at, 8, where(whole))
 
     def _ends(self) -> tuple[int, int]:
-        return self._memory.get(self._head, 4), self._memory.get(self._tail, 4)
+        return self._memory.get(self._heads[0], 4), self._memory.get(self._tails[0], 4)
+
+    def _move(self, words: tuple[int, ...], value: int) -> None:
+        for at in words:
+            self._memory.put(at, 4, value)
 
     def __len__(self) -> int:
         head, tail = self._ends()
@@ -246,14 +255,14 @@ class Ring:
         if len(self) >= self.size:
             return False
         self._body[self._cell(head - 1 if front else tail)] = frame
-        self._memory.put(*((self._head, 4, head - 1) if front else (self._tail, 4, tail + 1)))
+        self._move(*((self._heads, head - 1) if front else (self._tails, tail + 1)))
         return True
 
     def pop(self, back: bool = False) -> int:
         head, tail = self._ends()
         if head == tail:
             return -1
-        self._memory.put(*((self._tail, 4, tail - 1) if back else (self._head, 4, head + 1)))
+        self._move(*((self._tails, tail - 1) if back else (self._heads, head + 1)))
         return self._body[self._cell(tail - 1 if back else head)]
 
     def dump(self) -> list[int]:
@@ -262,8 +271,8 @@ class Ring:
         return [self._body[self._cell(head + i)] for i in range(len(self))]
 
     def load(self, frames: Iterable[int]) -> None:
-        self._memory.put(self._head, 4, 0)
-        self._memory.put(self._tail, 4, 0)
+        self._move(self._heads, 0)
+        self._move(self._tails, 0)
         for frame in frames:
             self.push(frame)
 
@@ -371,8 +380,10 @@ KINDS: dict[str, Any] = {
 }
 
 
-def make_cell(memory: Memory, at: int, state: State) -> Any:
-    """The native object for one declared state, `at` bytes into the context."""
+def make_cell(memory: Memory, at: int, state: State, lanes: int = -1) -> Any:
+    """The native object for one declared state, `at` bytes into the context; `lanes`: of a ring between two threads."""
+    if lanes >= 0:
+        return Ring(memory, at, state, lanes)
     if state.kind == "lpm":
         from mezzo.targets.native.lpm_small import SmallLpm  # it builds on this module
 

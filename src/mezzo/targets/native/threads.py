@@ -43,7 +43,7 @@ def build_threads(
     first = len(program.instances) - threading.count + 1
     schedulers = (0, *range(first, len(program.instances)))
     keys, _ = disk.unit_keys(program)
-    layout = Layout.of(program, keys, threading.count)
+    layout = Layout.of(program, keys, threading.count).with_lanes(threading)
     memory = Memory(layout.size)
     made = take_over(program, layout, memory, cells)
     engines = []
