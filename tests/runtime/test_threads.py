@@ -1,14 +1,20 @@
 """Routers on several threads: nothing lost, order kept, counters exact, sleepers woken, Python let in."""
 
+import ctypes
+import os
 import random
+import select
 import threading
 import time
 
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.elements import Arg, Array, Element, Int, Packet, Port, library, python, u32, u64
+from mezzo.elements import Arg, Array, Element, Int, Packet, Port, i64, libc, library, python, u32, u64
+from mezzo.packet.arena import Arena
+from mezzo.pipeline import compile_text
 from mezzo.runtime import Router
+from mezzo.targets.native.build import Code
 
 LONG = 60  # seconds: a run that reaches it hangs
 
@@ -344,3 +350,83 @@ def test_random_graphs_do_on_three_threads_what_they_do_on_one(seed: int) -> Non
             seen.append((router.read("o.count"), router.read("o.wrong"), last))
     assert seen[0] == seen[1]
     assert seen[0][1] == "0"
+
+
+def test_one_thread_has_code_without_any_of_this() -> None:
+    text = "InfiniteSource -> Counter -> Queue -> Unqueue -> a :: ARPQuerier(1.2.3.4, 1:2:3:4:5:6) -> Discard;"
+    plan = compile_text(f"{text} Idle -> [1] a;")
+    arena = Arena(64)
+    text = Code(plan.whole(), arena, False, False).assembly()
+    arena.close()
+    assert not [word for word in ("atomic", "sideeffect", "@bell", "@flush", "@refill", "prefetch") if word in text]
+
+
+@library.register
+class Ear(Element):
+    """Reads a pipe byte by byte; sleeps while there is none."""
+
+    ports, processing = "0/0", ""
+    runtime = True
+    watches = True
+    fd: i64
+    read_at: u64
+    place: u64
+    heard: u64
+
+    def initialize(self):
+        self.end, self.mouth = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._memory = ctypes.create_string_buffer(8)
+        self.fd, self.place = self.end, ctypes.addressof(self._memory)
+        self.read_at = ctypes.cast(ctypes.CDLL(None).read, ctypes.c_void_p).value
+        self.router.watch(self, self.end, select.POLLIN)
+
+    def task(self) -> bool:
+        if libc(self.read_at, self.fd, self.place, 1) <= 0:
+            return False
+        self.heard += 1
+        return True
+
+    def cleanup(self):
+        os.close(self.end)
+        os.close(self.mouth)
+
+
+@pytest.mark.parametrize(("target", "threads"), [("python", 1), ("native", 1), ("native", 2)])
+def test_a_descriptor_makes_a_task_runnable(target: str, threads: int) -> None:
+    text = "StaticThreadSched(a 0, b 1); a :: Ear; b :: Ear;"
+    with Router.from_click(text, target=target, threads=threads) as router:
+        ears = [router.elements[name] for name in "ab"]
+        left = iter(range(20))
+
+        def speak() -> bool:
+            """One byte each time the loop comes by; true when all were heard."""
+            if next(left, None) is not None:
+                for ear in ears:
+                    os.write(ear.mouth, b".")
+            return all(ear.heard >= 20 for ear in ears)
+
+        for _ in range(20):
+            speak()
+        assert router.run(seconds=LONG, until=speak) == "until"
+        assert router.run(seconds=0.02) == "time"  # a watched descriptor may always bring something
+        for ear in ears:
+            router.unwatch(ear, ear.end)
+        assert router.run(seconds=LONG) == "done"
+
+
+def test_requests_need_not_wait_for_a_sleeper() -> None:
+    with Router.from_click("StaticThreadSched(a 0, b 1); a :: Ear; b :: Ear;", threads=2) as router:
+        waited: list[float] = []
+
+        def ask() -> None:
+            for _ in range(20):
+                begun = time.monotonic()
+                router.read("a.name")
+                waited.append(time.monotonic() - begun)
+            router.please_stop()
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        assert router.run(seconds=LONG) == "stopped"
+        asker.join()
+        assert sorted(waited)[10] < 0.05
