@@ -102,6 +102,7 @@ class FromDevice(_End):
         super().configure()
         self.require_known(("promisc", "sniffer", "outbound", "protocol", "bpf_filter", "encap"))
         self.least = ETHER_HEADER if self.ethernet else 1
+        self.mends = self.tags or self.partials or self.headroom > HEADROOM
         self.set_hooks()
 
     # -- packet code
@@ -122,59 +123,17 @@ class FromDevice(_End):
         if self.limited:
             self.refill()
         taken: u32 = 0
-        good: u32 = 0
-        bytes: u64 = 0
         for _ in bounded(n, MOST):
             if self.lossless and not self.ready(0):
                 break
             if self.limited and self.tokens < 0:
                 break
             place = slot_at(ring, at)
-            word, more = mem_u64(place), mem_u64(place + 8)
+            self.take_in(mem_u64(place), mem_u64(place + 8), stamp)
             at = after(at, slots)
             taken += 1
-            frame, length, start = u32(word), u32(word >> 32) & 0xFFFF, u32(more) & 0xFFFF
-            if length < self.least or start + length > self.frame_size:
-                self.refuse(frame, length)
-                continue
-            good += 1
-            bytes += length
-            if self.limited:
-                self.spend(length)
-            if self.tags and (more & TAGGED) != 0 and start >= TAG_SIZE:
-                put_tag(frame_address(frame) + start, u16(more >> 16))
-                start -= TAG_SIZE
-                length += TAG_SIZE
-            if self.partials and (more & PARTIAL) != 0:
-                _checksum.finish(frame_address(frame) + start, length, u32(more >> 33) & 0xFF, u32(more >> 41) & 0xFF)
-            if self.headroom > HEADROOM and start < self.headroom and self.headroom + length <= self.frame_size:
-                mem_copy(frame_address(frame) + self.headroom, frame_address(frame) + start, length)
-                start = self.headroom
-            if self.traced:
-                self.trace_slot(u64(frame) | u64(length) << 32, u64(start))
-            address = frame_address(frame) + start
-            kind = self.kind_of(address, u16(word >> 48)) if self.ethernet else u8(TO_US)
-            net = self.ip_place(address, length) if self.force_ip else u32(NOWHERE)
-            kept = min(length, u32(self.snaplen)) if self.snaplen != 0 else length
-            p = self.adopt(frame, start, kept)
-            if self.ethernet:
-                p.set_mac(0)
-            if kind != TO_US:
-                p.packet_type = kind
-            if self.timestamp:
-                p.timestamp = stamp
-            if self.snaplen != 0 and kept != length:
-                p.set_anno_u32(EXTRA_LENGTH, length - kept)
-            if self.force_ip:
-                if net == NOWHERE:
-                    self.push(1, p, "not IP")
-                    continue
-                self.mark_ip(p, net - 1)
-            self.push(0, p)
         if taken != 0:
             release(ring, at)
-            self.count += good
-            self.byte_count += bytes
             if self.traced:
                 self.trace_flush()
         if self.faulty or self.limited or self.timed:
@@ -184,6 +143,61 @@ class FromDevice(_End):
         if self.faulty and taken == n and space(self.ring, self.slots) != 0:
             return True
         return taken == n and n != 0
+
+    def take_in(self, word: u64, more: u64, stamp: u64):
+        """One slot becomes a packet, or is refused."""
+        frame, length, start = u32(word), u32(word >> 32) & 0xFFFF, u32(more) & 0xFFFF
+        if length < self.least or start + length > self.frame_size:
+            self.refuse(frame, length)
+            return
+        self.count += 1
+        self.byte_count += length
+        if self.limited:
+            self.spend(length)
+        if self.mends:
+            mended = self.mend(frame, start, length, more)
+            start, length = u32(mended), u32(mended >> 32)
+        if self.traced:
+            self.trace_slot(u64(frame) | u64(length) << 32, u64(start))
+        self.deliver(frame, start, length, u16(word >> 48), stamp)
+
+    def mend(self, frame: u32, start: u32, length: u32, more: u64) -> u64:
+        """Does to the bytes what the slot says is left to do; gives start, and length from bit 32."""
+        at = frame_address(frame)
+        first: u32 = start
+        size: u32 = length
+        if self.tags and (more & TAGGED) != 0 and first >= TAG_SIZE:
+            put_tag(at + first, u16(more >> 16))
+            first -= TAG_SIZE
+            size += TAG_SIZE
+        if self.partials and (more & PARTIAL) != 0:
+            _checksum.finish(at + first, size, u32(more >> 33) & 0xFF, u32(more >> 41) & 0xFF)
+        if self.headroom > HEADROOM and first < self.headroom and self.headroom + size <= self.frame_size:
+            mem_copy(at + self.headroom, at + first, size)
+            first = self.headroom
+        return u64(first) | u64(size) << 32
+
+    def deliver(self, frame: u32, start: u32, length: u32, flags: u16, stamp: u64):
+        """A packet with its marks, type and time goes on."""
+        address = frame_address(frame) + start
+        kind = self.kind_of(address, flags) if self.ethernet else u8(TO_US)
+        net = self.ip_place(address, length) if self.force_ip else u32(NOWHERE)
+        kept = min(length, u32(self.snaplen)) if self.snaplen != 0 else length
+        p = self.adopt(frame, start, kept)
+        if self.ethernet:
+            p.set_mac(0)
+        if kind != TO_US:
+            p.packet_type = kind
+        if self.timestamp:
+            p.timestamp = stamp
+        if self.snaplen != 0 and kept != length:
+            p.set_anno_u32(EXTRA_LENGTH, length - kept)
+        if self.force_ip and net == NOWHERE:
+            self.push(1, p, "not IP")
+            return
+        if self.force_ip:
+            self.mark_ip(p, net - 1)
+        self.push(0, p)
 
     def refuse(self, frame: u32, length: u32):
         """A slot that is no packet."""
