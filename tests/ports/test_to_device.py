@@ -86,3 +86,12 @@ def test_what_cannot_be_sent_dies_with_a_reason(target):
         router.run()
         assert (router.read("to.count"), router.read("to.refused")) == ("1", "1")
         assert router.drops() == {("to", "cannot be sent"): 1}
+
+
+def test_what_faults_drop_does_not_stay_on_the_account_of_the_limit(target):
+    with sender(target, n=500, more=", BQL true, BQL_MIN 1000, FAULT drop 50 seed 2") as router:
+        port = router.ports["m"]
+        for _ in range(300):
+            router.run()
+            port.take()
+        assert router.read("to.count") == "500"

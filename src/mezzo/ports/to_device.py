@@ -38,6 +38,7 @@ STAGE = 1024  # slots in front of the faults
 FIRST_WAIT_NS, LAST_WAIT_NS = 50_000, 20_000_000
 LOOK_NS = 100_000_000  # between looks for completions that nobody tells about
 POLLOUT = 4
+FILLED, REFUSED, DRY = 0, 1, 2
 NEVER = (1 << 64) - 1
 
 
@@ -110,51 +111,56 @@ class ToDevice(_Limited):
         at = mem_u32(ring + HEAD)
         filled: u32 = 0
         moved: u32 = 0
-        bytes: u64 = 0
-        dry = False
+        got: u32 = FILLED
         for _ in bounded(n, MOST):
             if self.bql and self.limiting and self.available() < 0:
                 break
             if self.limited and self.tokens < 0:
                 break
-            self.pulls += 1
-            p = self.pull(0)
-            if p is None:
-                dry = True
+            got = self.fill(ring, at)
+            if got == DRY:
                 break
             moved += 1
-            length = p.length
-            if length == 0 or length > self.longest:
-                self.refused += 1
-                self.push(1, p, "cannot be sent")
-                continue
-            if self.copies:
-                q = p.clone()
-                if q is not None:
-                    self.push(0, q)
-            start = p.frame_start
-            word = u64(self.lend(p)) | u64(length) << 32
-            if self.traced:
-                self.trace_slot(word, u64(start))
-            put_slot(ring, at, word, u64(start))
-            at = after(at, slots)
-            filled += 1
-            bytes += length
-            if self.limited:
-                self.spend(length)
-            if self.bql:
-                self.note_queued(length)
+            if got == FILLED:
+                at = after(at, slots)
+                filled += 1
         if filled != 0:
             release(ring, at)
             if self.flying == 0:
                 self.progress = now()
             self.count += filled
-            self.byte_count += bytes
             if self.traced:
                 self.trace_flush()
             self.pass_on()
             self.backoff = 0
-        return self.come_back(moved, dry)
+        return self.come_back(moved, got == DRY)
+
+    def fill(self, ring: u64, at: u32) -> u32:
+        """Pulls a packet into a slot: FILLED; REFUSED, and the slot is as it was; DRY where there was none."""
+        self.pulls += 1
+        p = self.pull(0)
+        if p is None:
+            return DRY
+        length = p.length
+        if length == 0 or length > self.longest:
+            self.refused += 1
+            self.push(1, p, "cannot be sent")
+            return REFUSED
+        if self.copies:
+            q = p.clone()
+            if q is not None:
+                self.push(0, q)
+        start = p.frame_start
+        word = u64(self.lend(p)) | u64(length) << 32
+        if self.traced:
+            self.trace_slot(word, u64(start))
+        put_slot(ring, at, word, u64(start))
+        self.byte_count += length
+        if self.limited:
+            self.spend(length)
+        if self.bql:
+            self.note_queued(length)
+        return FILLED
 
     def pass_on(self):
         """To the wire, through the faults where there are some."""
@@ -162,6 +168,8 @@ class ToDevice(_Limited):
             self.fault_pass()
         self.transmit()
         self.flying = self.slots - 1 - space(self.ring, self.slots)
+        if self.faulty and self.bql and self.flying == 0 and space(self.stage, STAGE) == STAGE - 1:
+            self.note_completed(self.queued - self.completed)  # what the faults dropped never comes back
 
     def complete(self, count: u32):
         """The driver's word that `count` slots are done."""
