@@ -9,8 +9,7 @@ unused is compiled.
     door_<name>       the outside of one of these, all of one C signature: (context, block, arena, args, result),
                       where args and result are 16-byte integers
 
-Inlining is LLVM's choice within limits set here: `_fence` marks functions so that no fused function grows beyond
-`FUSE` lines of assembly.  Without, compile time is quadratic in the length of a chain of elements.
+Inlining is LLVM's choice within the limits of `limits.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from mezzo.ir.ops import KILL, Const
 from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
+from mezzo.targets.native import limits
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
 from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
@@ -48,21 +48,12 @@ from mezzo.targets.native.shared import (
 from mezzo.targets.native.tables import table_text
 from mezzo.targets.native.text import CHAIN, Text, fill, ll, metadata
 
-FUSE = 2000  # lines
-SMALL = 60  # lines: never fenced
-STEP_SIZE, STEP_SITES = 120, 3  # a step of at most so many lines is fused into at most so many places
 COPY_SIZE = 100  # nodes: a shorter `process` is copied into each of its instances, however many
 COPIES = 400  # nodes: a longer one only while all copies together are no more than this
 
 # Statements and expressions that depend on where the instance stands.
 PLACED = (ops.Emit, ops.Pull, ops.Ready, ops.Wake, ops.TimerSet, ops.TimerClear, ops.RunTask, ops.FireTimer)
 JOINT = {"push": "void", "pull": "i32", "ready": "i1"}
-_FIXED = "wake|timer_set|timer_clear|run_task|fire_timer|trace|now"
-_STEP = re.compile(r"(?:push|pull|ready)(\d+)|i(\d+)_(?:push|pull|process)")
-_APART = re.compile(r"\b(noinline|cold|minsize)\b")
-_NAME = re.compile(rf"@((?:push|pull|ready|leave)\d+|[ui]\d+_[\w.]+|{_FIXED})\(")
-# Doors that packets go through; the others are handlers.
-_ROAD = re.compile(r"define void @door_(?:[ui]\d+_run|push\d+|pull\d+)\(")
 
 
 def shared_functions(unit: Unit) -> frozenset[str]:
@@ -138,16 +129,16 @@ class Emitter:
         """The assembly, given what the doors open to."""
         texts = [self._door(f"door_{target}", target) for target in doors]
         self.functions = {}
-        todo = [name for text in texts for name in _NAME.findall(text)]
+        todo = [name for text in texts for name in limits.NAME.findall(text)]
         while todo:
             name = todo.pop()
             if name not in self.functions:
                 self.functions[name] = text = self._define(name)
-                todo += _NAME.findall(text)
+                todo += limits.NAME.findall(text)
         texts = self._merge(texts)
-        self._fence(texts)
-        texts = self._cool(texts)
-        self._fuse(texts)
+        limits.fence(self.functions)
+        texts = limits.cool(self.functions, texts)
+        limits.fuse(self.functions, texts, self._never_fused())
         return "\n".join([DECLARES, *self._library(), *self.functions.values(), *texts,
                           metadata(self.arena.frame_size, self.arena.frames)])
 
@@ -166,10 +157,15 @@ class Emitter:
                 return doors
 
             def rename(text: str, same: dict[str, str] = same) -> str:
-                return _NAME.sub(lambda m: f"@{same.get(m[1], m[1])}(", text)
+                return limits.NAME.sub(lambda m: f"@{same.get(m[1], m[1])}(", text)
 
             self.functions = {name: rename(text) for name, text in self.functions.items() if name not in same}
             doors = [rename(door) for door in doors]
+
+    def _never_fused(self) -> set[str]:
+        """Steps of a LoopGuard: every loop of steps has one, so fusing ends."""
+        guards = [i for i, x in enumerate(self.program.instances) if x.unit.name == "LoopGuard"]
+        return {name for i in guards for name in (f"push{i}", f"i{i}_push", f"i{i}_process")}
 
     def _library(self) -> list[str]:
         names = constants(self.arena) | {"RANDOM": str(self.layout.random)}
@@ -503,101 +499,6 @@ class Emitter:
     @staticmethod
     def _door_result(t: Text, value: str, type: str, signed: bool) -> None:
         t.do(f"store i128 {t.widen(value, type, 'i128', signed)}, ptr %result, align 8")
-
-    # -- limits
-
-    def _fence(self, doors: list[str]) -> None:
-        """Marks functions `noinline` so that what LLVM may fuse into one stays below FUSE lines."""
-        size = {name: text.count("\n") for name, text in self.functions.items()}
-        calls = {name: Counter(_NAME.findall(text)) for name, text in self.functions.items()}
-        apart = {name for name in self.functions if _APART.search(self._head(name))}
-        for called in calls.values():
-            for name in [n for n in called if n not in self.functions or n in apart]:
-                del called[name]
-        total: dict[str, int] = {}
-        for name in self._callees_first(calls):
-            grown = size[name]
-            inner = [(total.get(n, FUSE), n, times) for n, times in calls[name].items() if n != name]
-            for lines, callee, times in sorted(inner):
-                if grown + lines * times > FUSE and lines > SMALL:
-                    total[callee] = 0
-                    self._mark(callee)
-                else:
-                    grown += lines * times
-            total[name] = grown
-
-    def _fuse(self, doors: list[str]) -> None:
-        """Has short steps of the road fused into the few places that lead to them.
-
-        LLVM alone refuses many: it counts a step that two loops of a source call as code that is copied.  A loop of
-        steps always goes through a LoopGuard, which is left out, so fusing ends.
-        """
-        sites = Counter(n for text in [*self.functions.values(), *doors] for n in _NAME.findall(text))
-        for name, text in self.functions.items():
-            match = _STEP.fullmatch(name)
-            if match is None or text.count("\n") > STEP_SIZE or sites[name] > STEP_SITES:
-                continue
-            number = int(match[1] or match[2])
-            if self.program.instances[number].unit.name != "LoopGuard" and not _APART.search(self._head(name)):
-                self._attribute(name, "alwaysinline")
-
-    def _mark(self, name: str) -> None:
-        if "noinline" not in self._head(name):
-            self._attribute(name, "noinline")
-
-    def _head(self, name: str) -> str:
-        return self.functions[name].partition(" {\nentry:")[0]
-
-    def _attribute(self, name: str, attribute: str) -> None:
-        self.functions[name] = _with_attribute(self.functions[name], attribute)
-
-    def _cool(self, doors: list[str]) -> list[str]:
-        """Spares LLVM work on what packets reach rarely (a tenth of it for an IP router).
-
-        What only cold functions lead to is made small; what only Python calls (handlers), not optimised at all.
-        """
-        calls = {name: set(_NAME.findall(text)) & self.functions.keys() for name, text in self.functions.items()}
-        cold = {name for name in calls if " cold" in self._head(name)}
-        roads = [text for text in doors if _ROAD.match(text)]
-        if not roads:
-            return doors
-        starts = {name for text in roads for name in _NAME.findall(text)}
-        used = _reached(starts, calls)
-        warm = _reached(starts - cold, {name: called - cold for name, called in calls.items()})
-        for name in calls.keys() - warm:
-            self._attribute(name, "minsize" if name in used else "optnone noinline")
-        return [text if text in roads else _with_attribute(text, "optnone noinline") for text in doors]
-
-    @staticmethod
-    def _callees_first(calls: dict[str, Counter[str]]) -> list[str]:
-        order: list[str] = []
-        seen: set[str] = set()
-        for root in calls:
-            stack = [(root, False)]
-            while stack:
-                name, done = stack.pop()
-                if done:
-                    order.append(name)
-                elif name not in seen:
-                    seen.add(name)
-                    stack.append((name, True))
-                    stack += [(n, False) for n in calls[name] if n not in seen]
-        return order
-
-
-def _with_attribute(text: str, attribute: str) -> str:
-    head, brace, rest = text.partition(" {\nentry:")
-    return f"{head} {attribute}{brace}{rest}"
-
-
-def _reached(starts: set[str], calls: dict[str, set[str]]) -> set[str]:
-    """All functions that some lead to, themselves included."""
-    found, todo = set(starts), list(starts)
-    while todo:
-        fresh = calls.get(todo.pop(), set()) - found
-        found |= fresh
-        todo += fresh
-    return found
 
 
 def _ports(unit: Unit) -> set[int] | None:
