@@ -1,52 +1,47 @@
-"""News of the interface behind a port: told by the receiving end when it has nothing else to do.
+"""News of the interface behind a port, for a port to inherit: told as they come, by a thread that does nothing else.
 
-The descriptor of a `_netdev.Watch` wakes the end's task; that looks whether there is news, and only then calls Python.
+Packet code has no part in it, so no end is bound to the thread that may call Python.
 """
 
-from mezzo.elements import Element, i64, libc, python, u64
-from mezzo.ports import _netdev
-from mezzo.ports._libc import address_of
+from __future__ import annotations
 
-DONT_WAIT, PEEK = 0x40, 0x2
+import os
+import select
+import threading
+from collections.abc import Callable
+
+from mezzo.ports import _netdev
+from mezzo.ports.port import Port
+
 WORDS = {"gone": "is gone; the rest goes on"}
 
 
-class _Watched(Element):
-    """For a receiving end to inherit; its port calls `watch_with`."""
+class Watching(Port):
+    """A port that tells when its interface goes down, comes up, changes, or vanishes."""
 
-    runtime = True
-    watch: i64
-    peek_at: u64
+    def watch_link(self, index: int, say: Callable[[str], None]) -> None:
+        """In the interface's namespace; from now on until the port closes."""
+        watch, stop = _netdev.Watch(index), os.eventfd(0, os.EFD_CLOEXEC)
+        name = f"watch-{self.device}"
+        thread = threading.Thread(target=self._listen, args=(watch, stop, say), name=name, daemon=True)
+        thread.start()
 
-    def watch_with(self, watch):
-        self.watch, self.peek_at = watch.fileno(), address_of("recv")
+        def end() -> None:
+            os.eventfd_write(stop, 1)
+            thread.join()
+            watch.close()
+            os.close(stop)
 
-    def hear(self):
-        """Tells the news, if there is any."""
-        if self.watch != 0 and libc(self.peek_at, self.watch, 0, 0, DONT_WAIT | PEEK) >= 0:
-            self.tell()
+        self.defer("watching the interface", end)
 
-    @python
-    def tell(self):
-        for line in self.port.news():
-            self.say(f"{self.name}: {self.port.device} {WORDS.get(line, line)}")
-
-
-class Watching:
-    """For a port to inherit."""
-
-    watched = None
-
-    def watch_link(self, index, end):
-        self.watched = _netdev.Watch(index)
-        self.defer("watching the interface", self.watched.close)
-        end.watch_with(self.watched)
-
-    def news(self):
-        """What happened to the interface since the last call."""
-        if self.watched is None or self.state == "gone":
-            return []
-        said = self.watched.news()
-        if self.watched.is_gone:
-            self.state = "gone"
-        return said
+    def _listen(self, watch: _netdev.Watch, stop: int, say: Callable[[str], None]) -> None:
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        poll.register(stop, select.POLLIN)
+        while all(fd != stop for fd, _ in poll.poll()):
+            for line in watch.news():
+                if line == "gone":
+                    self.state = "gone"
+                say(f"{self.device} {WORDS.get(line, line)}")
+            if watch.is_gone:
+                poll.unregister(watch)

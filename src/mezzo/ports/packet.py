@@ -39,7 +39,7 @@ from mezzo.elements import (
     u64,
 )
 from mezzo.ports import _packet_socket as ps
-from mezzo.ports import port, privileged
+from mezzo.ports import privileged
 from mezzo.ports._cut import (
     FIRST,
     FRAME_START,
@@ -57,7 +57,7 @@ from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu, set_mtu
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, slot_at
-from mezzo.ports._watch import Watching, _Watched
+from mezzo.ports._watch import Watching
 from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
@@ -79,7 +79,7 @@ MESSAGE, VECTOR = 64, 16  # struct mmsghdr; struct iovec
 SHARING = {"hash": ps.FANOUT_HASH, "balance": ps.FANOUT_LOAD_BALANCE, "cpu": ps.FANOUT_CPU, "queue": ps.FANOUT_QUEUE}
 
 
-class Port(port.Port, Watching):
+class Port(Watching):
     """The sockets of one interface: one with a ring for each receiving end, one for each sending end."""
 
     method = "packet"
@@ -102,10 +102,10 @@ class Port(port.Port, Watching):
         for number, end in self.receivers.items():
             self.open_receiver(number, end, arena)
         self.share()
-        for end in self.watchers():
-            self.watch_link(self.link["index"], end)
         for end in self.transmitters.values():
             self.open_transmitter(end)
+        first = self.ends[0]
+        self.watch_link(self.link["index"], lambda line: first.say(f"{first.name}: {line}"))
 
     def ask_socket(self):
         (descriptor,), self.link = privileged.ask({"do": "packet", "device": self.device})
@@ -184,12 +184,7 @@ class Port(port.Port, Watching):
 
     def descriptors(self):
         found = [(self.receivers[number], made.fd, select.POLLIN) for number, made in self.sockets.items()]
-        found += [(end, self.watched.fileno(), select.POLLIN) for end in self.watchers()]
         return found + [(end, end.fd, select.POLLOUT) for end in self.transmitters.values()]
-
-    def watchers(self):
-        """The end that tells what happens to the interface."""
-        return list(self.receivers.values())[:1]
 
     def frames(self):
         return {f"ring of {end.name}": len(ring.slots()) for end, ring in self.rings.items()}
@@ -213,7 +208,7 @@ def write_messages(memory, prefixed):
         struct.pack_into("=QQ", memory.map, pair - memory.address, header, HEADER_SIZE)
 
 
-class Receiver(FromDevice, _Cutting, _Watched, _WithMtu):
+class Receiver(FromDevice, _Cutting, _WithMtu):
     """From the kernel's ring into frames of the arena."""
 
     knows = ("promisc", "sniffer", "outbound", "protocol")
@@ -318,7 +313,7 @@ class Receiver(FromDevice, _Cutting, _Watched, _WithMtu):
         self.kernel_next = after(self.kernel_next, self.kernel_frames)
 
     def look(self):
-        """Takes an error off the socket, which would wake us for ever (the interface went down), and hears news."""
+        """Takes an error off the socket, which would wake us for ever: the interface went down."""
         self.looks += 1
         if self.looks % LOOK == 0:
             size, error = self.whole + 16, self.whole + 24
@@ -326,7 +321,6 @@ class Receiver(FromDevice, _Cutting, _Watched, _WithMtu):
             libc(self.getsockopt_at, self.fd, SOL_SOCKET, SO_ERROR, error, size)
             if mem_u32(error) != 0:
                 self.downs += 1
-            self.hear()
 
 
 class Transmitter(ToDevice, _WithMtu):
