@@ -40,6 +40,11 @@ def test_the_benchmarks_of_the_tree_are_found(mezzo):
     assert "source_discard" in mezzo("bench", "--list").out.split()
 
 
+def test_a_group_of_benchmarks_has_a_name(mezzo):
+    found = mezzo("bench", "--list", "ports").out.split()
+    assert "port_memory" in found and all(name.startswith("port_") for name in found)
+
+
 def test_doctor_names_a_fix_for_everything_that_is_missing(mezzo):
     done = mezzo("doctor", "--json")
     findings = json.loads(done.out)
