@@ -358,7 +358,7 @@ def test_one_thread_has_code_without_any_of_this() -> None:
     arena = Arena(64)
     text = Code(plan.whole(), arena, False, False).assembly()
     arena.close()
-    assert not [word for word in ("atomic", "sideeffect", "@bell", "@flush", "@refill", "prefetch") if word in text]
+    assert not [word for word in ("atomic", "sideeffect", "@bell", "@flush", "@refill") if word in text]
 
 
 @library.register
@@ -430,3 +430,43 @@ def test_requests_need_not_wait_for_a_sleeper() -> None:
         assert router.run(seconds=LONG) == "stopped"
         asker.join()
         assert sorted(waited)[10] < 0.05
+
+
+@library.register
+class Asks(Ear):
+    """An Ear, so it may be on any thread; every packet writes a handler from Python."""
+
+    ports, processing = "1/1", "h/h"
+    asked: u64
+    reads = ("asked",)
+
+    def initialize(self):
+        pass
+
+    def cleanup(self):
+        pass
+
+    def task(self) -> bool:
+        return False
+
+    def push(self, port, p):
+        self.ask()
+        self.push(0, p)
+
+    @python
+    def ask(self):
+        self.router.write("other.reset", "")
+        self.asked += 1
+
+
+def test_python_may_be_called_on_any_thread_by_who_asks_for_it() -> None:
+    text = """
+        StaticThreadSched(s 1, t 0);
+        s :: InfiniteSource(LIMIT 50) -> a :: Asks -> c :: Counter -> Discard;
+        t :: InfiniteSource -> other :: Counter -> Discard;
+    """
+    with Router.from_click(text, threads=2) as router:
+        ended = router.run(seconds=LONG, until=lambda: int(router.read("a.asked")) == 50)
+        assert ended == "until"
+        assert counts(router, "c") == [50]
+        assert "a\t1\tplain" in router.read("threads")

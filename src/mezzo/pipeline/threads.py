@@ -1,7 +1,8 @@
 """Which thread runs what, and what that makes of each instance.
 
 A task runs on the thread that StaticThreadSched names, else on the next one in turn; what must see Python (an element
-with `@python` methods on its way) stays on thread 0, the one that called `run`.  From each task, and from each timer,
+with `@python` methods on its way) stays on thread 0, the one that called `run`; the ends of devices go anywhere, for
+they call Python when something went wrong only.  From each task, and from each timer,
 the connections are followed: pushes forward, pulls backward, and questions for room.  So every instance has a set of
 threads and, from its unit's `uses`, what each of them does to each piece of state; from these follows how it is shared
 (see ir/sharing).  What may never be wrong is on the safe side: a role counts where it could be reached.
@@ -81,7 +82,7 @@ class _Dealer:
         """The name of an element on the way that calls Python; empty when there is none."""
         for instance, role in self._reach([start]):
             linked = self.program.instances[instance]
-            if f"{role}:host:" in linked.unit.uses:
+            if f"{role}:host:" in linked.unit.uses and not self.linker.elements[instance - 1].watches:
                 return linked.name
         return ""
 

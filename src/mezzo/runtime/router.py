@@ -368,10 +368,11 @@ class Router:
         self.requests.put((boxed, done))
         if self.team is not None:
             self.team.call()
-        while not done.wait(0.1):
-            with self._quiet:
-                if self.runner is None:
-                    self.serve()
+        with self.team.aside() if self.team is not None else contextlib.nullcontext():
+            while not done.wait(0.1):
+                with self._quiet:
+                    if self.runner is None:
+                        self.serve()
         fine, result = box[0]
         if not fine:
             raise result
@@ -411,6 +412,9 @@ class Router:
 
     def wake(self, element: Element, who: str) -> None:
         """Wakes the element's own task, or those that pull from it ("down") or push to it ("up")."""
+        self._at_rest(lambda: self._wake(element, who))
+
+    def _wake(self, element: Element, who: str) -> None:
         for task in self.plan.linker.reached(element.index, who):
             self.engine.call(0, "wake", task)
 

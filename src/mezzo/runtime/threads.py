@@ -173,7 +173,9 @@ class Team:
             self._news.notify_all()
         self._call_back()
         for worker in self.workers:
-            worker.join()
+            while worker.is_alive():
+                worker.join(0.02)
+                self.router.serve()  # its callback may be asking for something
         self.workers = []
 
     def _call_back(self) -> None:
@@ -191,6 +193,7 @@ class Team:
         except BaseException as trouble:  # it comes out of `run`
             self.trouble = self.trouble or trouble
             self.call()
+        finally:
             with self._news:
                 self._parked.add(thread)
                 self._news.notify_all()
@@ -207,6 +210,21 @@ class Team:
             return self._state != "end"
 
     @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """A further thread, in Python for a callback, waits for thread 0 and may be taken for one at rest."""
+        thread = next((k for k, w in enumerate(self.workers, 1) if w.ident == threading.get_ident()), 0)
+        if not thread:
+            yield
+            return
+        with self._news:
+            self._parked.add(thread)
+            self._news.notify_all()
+        yield
+        with self._news:
+            self._news.wait_for(lambda: self._state != "rest")
+            self._parked.discard(thread)
+
+    @contextlib.contextmanager
     def rest(self) -> Iterator[None]:
         """Nobody runs packet code meanwhile, but the caller, who is thread 0."""
         if self._depth or not self.workers:
@@ -214,7 +232,7 @@ class Team:
             return
         self._depth = 1
         with self._news:
-            self._state = "rest"
+            before, self._state = self._state, "rest"
             self._call_back()
             self._news.wait_for(lambda: len(self._parked) == len(self.workers))
         for thread in range(1, self.count):
@@ -225,7 +243,7 @@ class Team:
         finally:
             self._depth = 0
             with self._news:
-                self._state = "run"
+                self._state = before
                 self._news.notify_all()
 
     # -- thread 0
