@@ -25,7 +25,7 @@ from mezzo.ports.port import Port
 from mezzo.ports.ring import LARGEST, LEAST, Ring
 
 MOST = 1 << 16  # slots that one run of a task handles
-SYNONYMS = {"linux": "packet"}  # Click's words for ways to reach a device
+SYNONYMS = {"linux": "packet", "auto": ""}  # LINUX is Click's word; AUTO: as without METHOD
 DEFAULTS = ("xdp", "packet")  # without METHOD: the first that the device takes
 CAPTURES = re.compile(r"\.(pcap|pcapng|cap|dump|gz)$|/")
 
