@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import Arena
-from mezzo.ports import _attach, _ethtool, _netdev, _xsk, port, privileged
+from mezzo.ports import _attach, _ethtool, _netdev, _xsk, privileged
 from mezzo.ports._mtu import set_mtu
+from mezzo.ports._watch import Watching
 from mezzo.ports._xsk import NEED_WAKEUP, SCATTER, Sizes, Socket
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ PEER_OFF = ["tso", "uso", "gso", "txvlan"]
 HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
 
 
-class Port(port.Port):
+class Port(Watching):
     """One interface: a socket for each of its queues that an end uses."""
 
     method = "xdp"
@@ -44,8 +45,7 @@ class Port(port.Port):
         super().__init__(device, **hooks)
         self.sockets: dict[int, Socket] = {}
         self.link: _netdev.Link | None = None
-        self.watch: _netdev.Watch | None = None
-        self.way, self.bound, self.scattered = "", "", False
+        self.way, self.bound, self.scattered, self.headroom = "", "", False, 0
         self.told: dict[str, Any] = {}
         self._counted: dict[str, int] = {}
 
@@ -76,7 +76,7 @@ class Port(port.Port):
             self.hear_all()
             self.climb(arena, link)
             self.furnish(arena)
-            self.watch_link(link)
+            self.watch_link(link.index, self.heard)
         except BaseException:
             self.close()
             self.free()
@@ -94,8 +94,9 @@ class Port(port.Port):
     def require_room(self, arena: Arena, link: _netdev.Link) -> None:
         """The longest packet must fit into a frame; in one chunk of the kernel's, or in several (multi-buffer)."""
         longest = link.mtu + FRAMING
-        self.scattered = longest > _xsk.largest_plain(arena.frame_size)
-        most = _xsk.largest_joined(arena.frame_size)
+        self.headroom = max(0, self.option("headroom", 0) - _xsk.KERNEL_HEADROOM)
+        self.scattered = longest > _xsk.largest_plain(arena.frame_size, self.headroom)
+        most = _xsk.largest_joined(arena.frame_size, self.headroom)
         if longest > most:
             fits = 1 << (longest + arena.frame_size - most - 1).bit_length()
             what = f"{self.device} has the MTU {link.mtu}; frames of {arena.frame_size} bytes take {most - FRAMING}"
@@ -185,7 +186,8 @@ class Port(port.Port):
             self.defer("sockets", self.close_sockets)
         sizes = self.sizes()
         bare = {queue: Socket(fd, link.index, queue, sizes) for queue, fd in enumerate(held)}
-        self.keep("rings", lambda: [s.free() for s in bare.values()])
+        for one in bare.values():
+            self.keep("a socket's rings", one.free)
         self.sockets = bare
         used = self.used_queues(len(held))
         for queue, one in list(bare.items()):
@@ -202,7 +204,7 @@ class Port(port.Port):
         for bind in binds:
             flags = BINDS[bind] | NEED_WAKEUP | (SCATTER if self.scattered else 0)
             try:
-                one.join(arena, flags)
+                one.join(arena, flags, self.headroom)
             except OSError as refusal:
                 if self.bound and refusal.errno == errno.EINVAL:
                     return False
@@ -243,32 +245,22 @@ class Port(port.Port):
             one.busy_poll(poll_us, budget)
 
     def close_sockets(self) -> None:
-        self._counted = self.statistics()
+        if self.state == "open":
+            self._counted = self.counted()
         for one in self.sockets.values():
             one.close()
 
-    # -- the device goes away, or down
+    # -- the device goes away
 
-    def watch_link(self, link: _netdev.Link) -> None:
-        self.watch = _netdev.Watch(link.index)
-        self.defer("watch", self.watch.close)
-        for end in self.ends:
-            end.watch = self.watch.fileno()
-
-    def news(self) -> list[str]:
-        """What happened to the interface since the last call."""
-        if self.watch is None or self.state == "gone":
-            return []
-        told = self.watch.news()
-        if self.watch.is_gone:
-            self.state = "gone"
-            self._counted = self.statistics()
-            with_nothing = os.eventfd(0, os.EFD_CLOEXEC)
+    def heard(self, line: str) -> None:
+        """News of the interface.  Sockets of one that is gone would be ready for ever."""
+        if self.state == "gone":
+            self._counted = self.counted()
+            quiet = os.eventfd(0, os.EFD_CLOEXEC)
             for one in self.sockets.values():
-                one.silence(with_nothing)
-            os.close(with_nothing)
-            return ["gone"]
-        return told
+                one.silence(quiet)
+            os.close(quiet)
+        self.ends[0].say(f"{self.ends[0].name}: {line}")
 
     # -- what it tells
 
@@ -281,8 +273,10 @@ class Port(port.Port):
         return there | self.told
 
     def statistics(self) -> dict[str, int]:
-        if not self.sockets or self.state != "open":
-            return self._counted
+        return self.counted() if self.state == "open" else self._counted
+
+    def counted(self) -> dict[str, int]:
+        """What the kernel counts at all sockets."""
         counts = [one.statistics() for one in self.sockets.values()]
         return {name: sum(c[name] for c in counts) for name in _xsk.COUNTS}
 
@@ -292,8 +286,7 @@ class Port(port.Port):
 
     def descriptors(self) -> list[tuple[_End, int, int]]:
         # A socket that sends is ready as long as its ring has room, and its timer looks again when it has not.
-        found = [(end, one.fd, select.POLLIN) for end in self.receivers.values() for one in end.sockets]
-        return found + [(end, self.watch.fileno(), select.POLLIN) for end in self.ends[:1] if self.watch is not None]
+        return [(end, one.fd, select.POLLIN) for end in self.receivers.values() for one in end.sockets]
 
     def frames(self) -> dict[str, int]:
         found = dict.fromkeys(("to fill", "received", "to send", "with the kernel"), 0)

@@ -106,18 +106,18 @@ def chunk_of(frame_size: int) -> int:
     return min(frame_size, PAGE)
 
 
-def largest_plain(frame_size: int) -> int:
-    """The longest packet that one chunk takes in either direction."""
-    return chunk_of(frame_size) - KERNEL_HEADROOM - 64
+def largest_plain(frame_size: int, more: int = 0) -> int:
+    """The longest packet that one chunk takes in either direction, with `more` bytes of headroom."""
+    return chunk_of(frame_size) - KERNEL_HEADROOM - 64 - more
 
 
-def largest_joined(frame_size: int) -> int:
+def largest_joined(frame_size: int, more: int = 0) -> int:
     """The longest packet that a frame takes when several chunks are joined in it."""
-    return frame_size - KERNEL_HEADROOM - 64
+    return frame_size - KERNEL_HEADROOM - 64 - more
 
 
 class Owners:
-    """Sockets that have registered an arena, by the flags they were bound with: whom a further one can share with."""
+    """Sockets that have registered an arena, by flags and headroom: whom a further one can share with."""
 
     _of: WeakKeyDictionary[Arena, dict[int, int]] = WeakKeyDictionary()
 
@@ -148,20 +148,21 @@ class Socket:
 
     # -- setting it up
 
-    def join(self, arena: Arena, flags: int) -> None:
-        """Binds with the arena as memory: shared with a socket that has the same flags, else registered here."""
-        owner = Owners.find(arena, flags)
+    def join(self, arena: Arena, flags: int, headroom: int = 0) -> None:
+        """Binds with the arena as memory: shared with a socket that wants the same of it, else registered here."""
+        wanted = flags | headroom << 16
+        owner = Owners.find(arena, wanted)
         if owner and self._arena is None:
             return self.bind(SHARED, owner)
         if self._arena is None:
-            self.register(arena)
+            self.register(arena, headroom)
         self.bind(flags)
-        Owners.add(arena, flags, self.fd)
+        Owners.add(arena, wanted, self.fd)
 
-    def register(self, arena: Arena) -> None:
-        """Gives the kernel the arena's frames."""
+    def register(self, arena: Arena, headroom: int) -> None:
+        """Gives the kernel the arena's frames; `headroom` is beyond what it leaves by itself."""
         size = arena.frames * arena.frame_size
-        told = struct.pack("=QQIIII", arena.frame_address(0), size, chunk_of(arena.frame_size), 0, 0, 0)
+        told = struct.pack("=QQIIII", arena.frame_address(0), size, chunk_of(arena.frame_size), headroom, 0, 0)
         try:
             self._set(UMEM_REG, told)
             self._arena = arena

@@ -18,7 +18,6 @@ from mezzo.elements import (
     bounded,
     flag,
     frame_address,
-    i64,
     libc,
     load_acquire_u32,
     mem_copy,
@@ -27,7 +26,6 @@ from mezzo.elements import (
     mem_u32,
     mem_u64,
     now,
-    python,
     set_mem_u8,
     set_mem_u32,
     set_mem_u64,
@@ -76,9 +74,8 @@ from mezzo.ports.to_device import ToDevice
 Port = _xdp_port.Port
 ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN = 0x0008, 0xDD86, 0x0081, 0xA888  # as they stand in memory
 PLAIN_IP4, TCP, UDP = 0x45, 6, 17
-DONTWAIT, PEEK = 0x40, 2  # MSG_*
+DONTWAIT = 0x40  # MSG_DONTWAIT
 AGAIN, BUSY, NO_BUFFERS = -11, -16, -105  # the kernel takes the rest with the next call
-PATIENT_LOOKS = 64  # at an empty ring, before asking whether the device is still there
 PER_CALL = 32  # packets that older kernels take of a transmit ring in one call
 ROUNDS = LARGEST // PER_CALL
 CHUNK, CHUNK_SHIFT = PAGE, PAGE.bit_length() - 1
@@ -105,24 +102,8 @@ class _Half(_WithMtu, _End):
     scattered: u32  # 1: a packet may be in several chunks
     with_kernel: u64  # frames in the kernel's rings, by this end's books
     system_calls: u64
-    watch: i64  # tells what happens to the interface
     recv_at: u64
     send_at: u64
-    looks: u32
-    gone: u32
-
-    def look(self):
-        """Is there news of the interface?"""
-        self.looks = 0
-        if self.gone == 0 and libc(self.recv_at, self.watch, 0, 0, DONTWAIT | PEEK) >= 0:
-            self.tell()
-
-    @python
-    def tell(self):
-        for line in self._port.news():
-            self.say(f"{self.name}: {self.device} {NEWS.get(line, line)}")
-        for end in self._port.ends:
-            end.gone = int(self._port.state == "gone")
 
     def use_sockets(self, sockets, scattered):
         """Python: the sockets of this end, as a table for packet code."""
@@ -136,9 +117,6 @@ class _Half(_WithMtu, _End):
         ring = Ring.make(sockets[0].sizes.rx, TRANSMIT if self.is_transmitter else RECEIVE)
         self._port.keep("free a ring", ring.close)
         self.use_ring(ring)
-
-
-NEWS = {"gone": "is gone; the rest goes on"}
 
 
 class Receiver(_Half, FromDevice):
@@ -183,12 +161,6 @@ class Receiver(_Half, FromDevice):
                 asked = True
                 self.poll_queue(at)
         self.turn = after(self.turn, self.queues)
-        if n != 0:
-            self.looks = 0
-        else:
-            self.looks += 1
-            if self.looks >= PATIENT_LOOKS:
-                self.look()
         return n
 
     def poll_queue(self, at: u64):
@@ -380,8 +352,7 @@ class Transmitter(_Half, ToDevice):
             got = libc(self.send_at, mem_u64(at + FD), 0, 0, DONTWAIT, 0, 0)
             taken = load_acquire_u32(consumer_at)
             if got < 0 and got != AGAIN and got != BUSY and got != NO_BUFFERS:
-                self.look()
-                return
+                return  # the device is down, or gone
             if taken == producer:
                 return
             if taken == before:
