@@ -32,14 +32,19 @@ from dataclasses import dataclass
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
+    NO_FRAME,
     Element,
     atomic_swap_u32,
+    bounded,
     flag,
+    frame_address,
     i64,
     libc,
     load_acquire_u32,
     mem_copy,
     mem_u32,
+    mem_u64,
+    now,
     set_mem_u32,
     u32,
     u64,
@@ -48,6 +53,7 @@ from mezzo.elements.thread_scheduler import ASLEEP
 from mezzo.ports import port
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
+from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at
 from mezzo.ports.ring import address_of_map, ring_slots
 
 LINE, APART = 64, 128  # processors fetch lines in pairs
@@ -57,7 +63,10 @@ INLINE = LINE - 4  # bytes of a packet in its slot
 GENERATION, WANTED = 0, 4  # in the line of a place
 PAGE = 4096
 NOTHING = 0xFFFF  # the length of a slot that is no packet
-SPAN = 1 << 16
+BATCH = 64  # packets that a reader takes at a time
+FRAME_START, STAGGER = 128, 64
+HUNGRY_NS = 100_000  # until a reader without free frames looks again
+NEVER = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,13 @@ class Words:
     def put(self, at: int, value: int) -> None:
         struct.pack_into("=I", self.memory, at, value)  # type: ignore[arg-type]
 
+    def get64(self, at: int) -> int:
+        return int(struct.unpack_from("=Q", self.memory, at)[0])  # type: ignore[arg-type]
+
+    def add(self, at: int, value: int) -> None:
+        """Adds to a word of 64 bits."""
+        struct.pack_into("=Q", self.memory, at, self.get64(at) + value)  # type: ignore[arg-type]
+
     def index(self, at: int) -> int:
         """An index of a ring, as far as it can be believed."""
         return self.get(at) % self.layout.slots
@@ -156,6 +172,12 @@ class SharedPort(port.Port):
     def longest(self) -> int:
         return self.layout.frame
 
+    def make_own(self) -> None:
+        """A page of our own, with the number 1 for eventfds; first thing in `open`."""
+        self.own = Memory(PAGE)
+        self.keep("memory of its own", self.own.free)
+        struct.pack_into("=Q", self.own.map, 0, 1)
+
     def map_segment(self) -> None:
         """What every port does once it has a place."""
         self.layout = Layout(**self.members.facts)
@@ -164,10 +186,6 @@ class SharedPort(port.Port):
         self.keep("unmapping the segment", self.members.free)
         self.words = Words(self.members.map, self.layout)
         self.base = address_of_map(self.members.map)
-        memory = Memory(PAGE)
-        self.keep("memory of its own", memory.free)
-        memory.map[:8] = struct.pack("=Q", 1)
-        self.own = memory
 
 
 def ring_bell(event: int) -> None:
@@ -178,10 +196,18 @@ def ring_bell(event: int) -> None:
 # -- packet code: a slot is written and read
 
 
+def put_length(channel: u64, index: u32, length: u32):
+    """Begins to fill a slot.
+
+    One store a slot, for a whole batch, before the packets are copied: so all its lines are on their way to this CPU at
+    once.  A loop that copies has more stores a packet than fit into a store buffer's share of one crossing.
+    """
+    set_mem_u32(channel + SLOTS_AT + u64(index) * LINE, length)
+
+
 def put_packet(channel: u64, index: u32, slots: u32, rest: u32, at: u64, length: u32):
     """The packet at `at` goes into a slot."""
     slot = channel + SLOTS_AT + u64(index) * LINE
-    set_mem_u32(slot, length)
     if length < INLINE:
         mem_copy(slot + 4, at, length)
     else:
@@ -191,7 +217,7 @@ def put_packet(channel: u64, index: u32, slots: u32, rest: u32, at: u64, length:
 
 
 def get_length(channel: u64, index: u32, most: u32) -> u32:
-    """The length of the packet in a slot; NOTHING when it cannot be."""
+    """The length of the packet in a slot; NOTHING when it cannot be.  For a whole batch first, as `put_length`."""
     length = mem_u32(channel + SLOTS_AT + u64(index) * LINE)
     return length if length <= most else u32(NOTHING)
 
@@ -240,3 +266,49 @@ class _Sleeper(Element):
         """Wakes who asked by `word`; a full barrier lies between what he waits for and this."""
         if load_acquire_u32(word) != 0 and atomic_swap_u32(word, 0) != 0:
             libc(self.bell_write, event, self.scratch, 8)
+
+
+class _Reader(_Sleeper):
+    """An end that takes packets out of channels; for FromDevice to inherit."""
+
+    depth: u32  # slots of a channel
+    rest: u32
+    longest_slot: u32
+    hungry: u64
+
+    def use_layout(self, layout):
+        """Python."""
+        self.depth, self.rest, self.longest_slot = layout.slots, layout.rest, layout.frame
+        self.again_ns = NEVER
+
+    def take(self, channel: u64, at: u32, count: u32) -> u32:
+        """Copies packets into frames and slots of our ring; the index of the first that stays."""
+        tail, n = mem_u32(self.ring + TAIL), self.slots
+        first = tail
+        from_ = at
+        most = min(n - 1 - between(mem_u32(self.ring + HEAD), tail, n), BATCH)
+        for _ in bounded(min(count, most), BATCH):
+            f = self.take_frame()
+            if f == NO_FRAME:
+                self.hungry += 1
+                self.again_ns = now() + HUNGRY_NS
+                break
+            length = get_length(channel, at, self.longest_slot)
+            start = min(u32(FRAME_START + (f & 3) * STAGGER), self.frame_size - min(length, self.frame_size))
+            put_slot(self.ring, tail, u64(f) | u64(length) << 32, start)
+            tail = after(tail, n)
+            at = after(at, self.depth)
+        for _ in bounded(between(first, tail, n), BATCH):
+            place = slot_at(self.ring, first)
+            word = mem_u64(place)
+            length = u32(word >> 32) & 0xFFFF
+            if length != NOTHING:
+                to = frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF)
+                get_packet(channel, from_, self.depth, self.rest, to, length)
+            first = after(first, n)
+            from_ = after(from_, self.depth)
+        set_mem_u32(self.ring + TAIL, tail)
+        return at
+
+    def frames_here(self):
+        return len(self._ring.slots())

@@ -20,7 +20,6 @@ import select
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
-    NO_FRAME,
     ConfigError,
     atomic_swap_u32,
     bounded,
@@ -29,42 +28,39 @@ from mezzo.elements import (
     frame_address,
     i64,
     load_acquire_u32,
+    mem_u16,
     mem_u32,
     mem_u64,
-    now,
     read,
-    set_mem_u32,
     u32,
     u64,
 )
 from mezzo.ports._members import Members, Taken
 from mezzo.ports._shared import (
+    BATCH,
     DATA_WANTED,
     HEAD_AT,
     LINE,
-    NOTHING,
+    NEVER,
     ROOM_WANTED,
     SLOTS_AT,
     TAIL_AT,
     Layout,
     SharedPort,
+    _Reader,
     _Sleeper,
-    get_length,
-    get_packet,
+    put_length,
     put_packet,
     ring_bell,
 )
-from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
+from mezzo.ports._slots import HEAD, after, between, slot_at, space
 from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring, Slot
 from mezzo.ports.to_device import ToDevice
 
 ENDS = "{}"
 NAMED = re.compile(r"([A-Za-z0-9_.-]*)([{}])([A-Za-z0-9_.-]*)")
-BATCH, MOST = 64, 1 << 16
-FRAME_START, STAGGER = 128, 64
-HUNGRY_NS = 100_000  # until a reader without free frames looks again
-NEVER = (1 << 64) - 1
+MOST = 1 << 16
 BELLS = 4  # reading and writing, of either end
 
 
@@ -75,6 +71,7 @@ class Port(SharedPort):
 
     def open(self, arena):
         self.refuse_queues()
+        self.make_own()
         name, places = parse(self.device)
         self.members = Members("pipe", name, 2)
         self.members.came, self.members.went = self.came, self.went
@@ -163,9 +160,6 @@ class _Half(_Sleeper):
     """What both ends know."""
 
     channel: u64
-    depth: u32  # slots of the channel
-    rest: u32
-    longest_slot: u32
     other_event: i64
 
     def initialize(self):
@@ -176,13 +170,13 @@ class _Half(_Sleeper):
         self.use_ring(port.rings[self])
         writes = self.is_transmitter
         self.channel = port.base + port.channel(writes)
-        self.depth, self.rest, self.longest_slot = port.layout.slots, port.layout.rest, port.layout.frame
+        self.use_layout(port.layout)
         self.use_bell(port.bell(port.place, writes), port.own.address)
         self.other_event = port.bell(1 - port.place, not writes)
         self.use_indexes(port.words, port.channel(writes))
 
 
-class Receiver(_Half, FromDevice):
+class Receiver(_Half, _Reader, FromDevice):
     """From the channel into frames of the arena."""
 
     lossless = True
@@ -191,12 +185,16 @@ class Receiver(_Half, FromDevice):
 
     next: u32  # the slot to take
     seen: u32  # head as it was last read
-    hungry: u64
     reads = {"hungry": "how often no frame was free", "naps": "how often it asked to be woken"}
 
     def use_indexes(self, words, channel):
         self.next = self.seen = words.index(channel + TAIL_AT)
-        self.again_ns = NEVER
+
+    def look(self) -> u32:
+        head = load_acquire_u32(self.channel + HEAD_AT)
+        if head < self.depth:
+            self.seen = head
+        return between(self.next, self.seen, self.depth)
 
     def receive(self) -> u32:
         there = between(self.next, self.seen, self.depth)
@@ -205,46 +203,14 @@ class Receiver(_Half, FromDevice):
             if there == 0 and self.is_tired():
                 self.want(self.channel + DATA_WANTED)
                 there = self.look()
-        if there == 0:
-            self.again_ns = NEVER
-            return space(self.ring, self.slots)
-        return self.take(there)
-
-    def look(self) -> u32:
-        head = load_acquire_u32(self.channel + HEAD_AT)
-        if head < self.depth:
-            self.seen = head
-        return between(self.next, self.seen, self.depth)
-
-    def take(self, there: u32) -> u32:
-        """Copies packets into frames, then says that their slots are free."""
-        head, tail, n = mem_u32(self.ring + HEAD), mem_u32(self.ring + TAIL), self.slots
-        at = self.next
-        count: u32 = min(there, BATCH)
-        count = min(count, n - 1 - between(head, tail, n))
         self.again_ns = NEVER
-        for _ in bounded(count, BATCH):
-            f = self.take_frame()
-            if f == NO_FRAME:
-                self.hungry += 1
-                self.again_ns = now() + HUNGRY_NS
-                break
-            length = get_length(self.channel, at, self.longest_slot)
-            start = min(u32(FRAME_START + (f & 3) * STAGGER), self.frame_size - min(length, self.frame_size))
-            if length != NOTHING:
-                get_packet(self.channel, at, self.depth, self.rest, frame_address(f) + start, length)
-            put_slot(self.ring, tail, u64(f) | u64(length) << 32, start)
-            tail = after(tail, n)
-            at = after(at, self.depth)
-        set_mem_u32(self.ring + TAIL, tail)
-        if at != self.next:
-            self.next = at
-            atomic_swap_u32(self.channel + TAIL_AT, at)
-            self.wake_other(self.channel + ROOM_WANTED, self.other_event)
-        return between(head, tail, n)
-
-    def frames_here(self):
-        return len(self._ring.slots())
+        if there != 0:
+            at = self.take(self.channel, self.next, there)
+            if at != self.next:
+                self.next = at
+                atomic_swap_u32(self.channel + TAIL_AT, at)
+                self.wake_other(self.channel + ROOM_WANTED, self.other_event)
+        return space(self.ring, self.slots)
 
 
 class Transmitter(_Half, ToDevice):
@@ -253,10 +219,20 @@ class Transmitter(_Half, ToDevice):
     tells = True
     wait_ns = 0  # no completion is waited for: when the reader takes a packet is its own affair
 
+    depth: u32  # slots of the channel
+    rest: u32
     copied: u32  # in our ring: what is from here to head is not in the channel
     out: u32  # in the channel: head
     told: u32  # in the channel: tail, as far as it was told to our ring
     reads = {"naps": "how often it asked to be woken"}
+
+    def configure(self):
+        super().configure()
+        if self.loses and self.completion_wait is None:
+            self.patience = 10**9
+
+    def use_layout(self, layout):
+        self.depth, self.rest = layout.slots, layout.rest
 
     def use_indexes(self, words, channel):
         self.out, self.told = words.index(channel + HEAD_AT), words.index(channel + TAIL_AT)
@@ -288,9 +264,15 @@ class Transmitter(_Half, ToDevice):
         waiting = between(at, mem_u32(self.ring + HEAD), n)
         if waiting == 0:
             return
-        room = self.depth - 1 - between(self.told, self.out, self.depth)
+        count = min(waiting, self.depth - 1 - between(self.told, self.out, self.depth))
         to = self.out
-        for _ in bounded(min(waiting, room), MOST):
+        ahead = at
+        for _ in bounded(count, MOST):
+            put_length(self.channel, to, mem_u16(slot_at(self.ring, ahead) + 4))
+            ahead = after(ahead, n)
+            to = after(to, self.depth)
+        to = self.out
+        for _ in bounded(count, MOST):
             place = slot_at(self.ring, at)
             word = mem_u64(place)
             frame = u32(word)
