@@ -206,6 +206,8 @@ def test_handlers_during_traffic() -> None:
 
         def ask() -> None:
             try:
+                while router.read("c.count") == "0":
+                    pass
                 for k in range(60):
                     router.write("q.capacity", str(10 + 50 * (k % 3)))
                     assert int(router.read("q.length")) <= 10 + 50 * (k % 3)
@@ -470,3 +472,23 @@ def test_python_may_be_called_on_any_thread_by_who_asks_for_it() -> None:
         assert ended == "until"
         assert counts(router, "c") == [50]
         assert "a\t1\tplain" in router.read("threads")
+
+
+def test_plain_reads_stop_nobody() -> None:
+    text = "StaticThreadSched(s 0, u 1); s :: InfiniteSource -> Queue -> u :: Unqueue -> c :: Counter -> Discard;"
+    with Router.from_click(text, threads=2) as router:
+        seen: list[int] = []
+
+        def ask() -> None:
+            while len(set(seen)) < 5:
+                seen.append(int(router.read("c.count")))
+            router.please_stop()
+
+        asker = threading.Thread(target=ask)
+        asker.start()
+        assert router.run(seconds=LONG) == "stopped"
+        asker.join()
+        assert seen == sorted(seen)
+        load = [line.split() for line in router.read("thread_load").splitlines()]
+        assert [row[0] for row in load] == ["0", "1"]
+        assert all(int(row[1]) > 0 for row in load)

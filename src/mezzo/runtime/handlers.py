@@ -82,6 +82,14 @@ class Handlers:
             )
         return element, handler
 
+    def is_plain(self, path: str) -> bool:
+        """Whether a read is that of one word of state, which is whole at any time: nobody need stop for it."""
+        element, handler = self.find(path)
+        spec = element.state_specs.get(handler.name) if element is not None else None
+        return (
+            spec is not None and handler.name in type(element).reads and spec.kind == "scalar" and spec.type.bits <= 64
+        )
+
     def table(self, element: Element) -> dict[str, Handler]:
         """All handlers of an element: those every element has, those of a task's owner, its own."""
         tasks = TASK if self.router.task_of(element) >= 0 else {}
@@ -166,6 +174,12 @@ def _threads(router: Router) -> str:
     return _lines(["\t".join(row) for row in rows if row[0] in router.elements])
 
 
+def _thread_load(router: Router) -> str:
+    desks = router.team.desks if router.team is not None else []
+    names = ("rounds", "sleeps", "task_count", "timer_count")
+    return _lines([f"{k} " + " ".join(str(d.cells[n].value) for n in names) for k, d in enumerate(desks)])
+
+
 STANDARD = {
     "name": _read("name", lambda e: e.name, "the element's name"),
     "class": _read("class", lambda e: type(e).__name__, "its class"),
@@ -220,5 +234,8 @@ GLOBAL = {
         "conservation", lambda r: r.conservation().table(), "where every frame of the arena is, and do accounts agree"
     ),
     "threads": _read("threads", _threads, "which threads meet in which element, and what that makes of its code"),
+    "thread_load": _read(
+        "thread_load", _thread_load, "of each thread: number, rounds, sleeps, tasks and timers waiting"
+    ),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }

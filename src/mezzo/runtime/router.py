@@ -382,6 +382,8 @@ class Router:
         """The text of a read handler, `element.handler` or a global one."""
         if self.closed:
             raise HandlerError(520, "the router is closed")
+        if self.team is not None and self.handlers.is_plain(path):
+            return self.handlers.read(path, argument)
         return str(self._at_rest(lambda: self.handlers.read(path, argument)))
 
     def write(self, path: str, text: str = "") -> None:
