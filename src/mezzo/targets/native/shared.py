@@ -412,7 +412,6 @@ DECLARES = f"""\
 declare {PAUSE.replace("i32 1", "i32")}
 declare i64 @write(i32, ptr, i64) nounwind
 declare i32 @sched_yield() nounwind
-declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
 
