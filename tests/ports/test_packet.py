@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -185,6 +186,23 @@ def test_io10_tcp_and_udp_pass_with_default_offloads(target: str) -> None:
             assert int(made.read("f0.super_packets")) > 0
         assert (made.read("f0.uncut"), made.read("f0.too_long"), made.read("f0.missed")) == ("0", "0", "0")
         assert made.drops() == {}
+
+
+@pytest.mark.parametrize("checksum", ["noudpcsum", "udpcsum"])
+def test_tcp_passes_in_a_tunnel(checksum: str) -> None:
+    """Super-packets have the tunnel's headers in front; all lengths and checksums are set for each segment."""
+    with patched() as (left, right, made):
+        for end, k in ((left, 1), (right, 2)):
+            where = ["remote", f"10.7.0.{3 - k}", "local", f"10.7.0.{k}", "dstport", "4789"]
+            try:
+                ip("link", "add", "v0", "mtu", "1400", "type", "vxlan", "id", "7", *where, checksum, ns=end.ns)
+            except subprocess.CalledProcessError as trouble:
+                pytest.skip(f"this kernel has no VXLAN: {trouble.stderr.strip()}")
+            ip("address", "add", f"10.8.0.{k}/24", "dev", "v0", ns=end.ns)
+            ip("link", "set", "v0", "up", ns=end.ns)
+        transfer(left, right, 2 << 20, "10.8.0.2")
+        assert int(made.read("f0.super_packets")) > 0
+        assert made.read("f0.uncut") == "0"
 
 
 def test_what_arrives_has_valid_checksums() -> None:

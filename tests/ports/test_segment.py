@@ -10,19 +10,21 @@ import select
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
-from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import GRE, Dot1AD, Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet as Built
 from scapy.packet import Raw
 
 from mezzo.elements import Element, entry, flag, u8, u32, u64
 from mezzo.ports._checksum import finish, finish_if_partial, network_offset
-from mezzo.ports._segment import DATAGRAMS, TCP4, TCP6, headers_of, segment, segments_of
+from mezzo.ports._segment import DATAGRAMS, NOWHERE, TCP4, TCP6, headers_of, innermost, segment, segments_of, set_outer
 from mezzo.runtime import Router
 from mezzo.targets import target_names
 from tests.ports.netlab import inside, ip, namespace, unique
@@ -48,7 +50,17 @@ class Workbench(Element):
 
     @entry
     def headers(self, at: u64, length: u32, net: u32, start: u32, kind: u8) -> u32:
-        return headers_of(at, length, net, start, kind)
+        ip = innermost(at, length, net, start, kind)
+        return headers_of(at, length, ip, start, kind) if ip != NOWHERE else u32(0)
+
+    @entry
+    def inner(self, at: u64, length: u32, net: u32, start: u32, kind: u8) -> u32:
+        return innermost(at, length, net, start, kind)
+
+    @entry
+    def outer(self, to: u64, length: u32, net: u32, index: u32) -> u32:
+        set_outer(to, length, net, index)
+        return length
 
     @entry
     def count(self, length: u32, headers: u32, size: u32) -> u32:
@@ -176,10 +188,13 @@ def cut_all(bench: Workbench, data: bytes, net: int, start: int, size: int, kind
     memory = Memory(data)
     headers = bench.call("headers", memory.at, memory.length, net, start, kind)
     assert headers
+    ip = bench.call("inner", memory.at, memory.length, net, start, kind)
     pieces = []
     for index in range(bench.call("count", memory.length, headers, size)):
         to = Memory(bytes(headers + size))
-        count = bench.call("cut", to.at, memory.at, memory.length, net, start, headers, size | kind << 16, index)
+        count = bench.call("cut", to.at, memory.at, memory.length, ip, start, headers, size | kind << 16, index)
+        if ip != net:
+            bench.call("outer", to.at, count, net, index)
         pieces.append(to.bytes(count))
     return pieces
 
@@ -228,6 +243,48 @@ def test_segments_are_what_scapy_builds(target: str) -> None:
             assert cut_all(bench, data, 14 + 4 * tags, start, size, kind) == expected(built, size)
 
         check()
+
+
+def computed_anew(data: bytes) -> bytes:
+    """The same frame with all lengths and checksums as scapy computes them; a UDP checksum of 0 stays."""
+    built = Ether(data)
+    layer: Any = built
+    while layer:
+        none = isinstance(layer, UDP) and layer.chksum == 0
+        for name in ("len", "plen") if none else ("len", "plen", "chksum"):
+            layer.fields.pop(name, None)
+        layer = layer.payload
+    return bytes(built)
+
+
+OUTER = {
+    "vxlan": lambda ip: ip / UDP(sport=5, dport=4789, chksum=0) / VXLAN(vni=7) / Ether(src="02:00:00:00:00:03"),
+    "vxlan with a checksum": lambda ip: ip / UDP(sport=5, dport=4789) / VXLAN(vni=7) / Ether(src="02:00:00:00:00:03"),
+    "gre": lambda ip: ip / GRE(),
+    "gre with a checksum": lambda ip: ip / GRE(chksum_present=1),
+    "ip in ip": lambda ip: ip,
+}
+
+
+@pytest.mark.parametrize("tunnel", list(OUTER))
+def test_segments_in_a_tunnel(bench: Workbench, tunnel: str) -> None:
+    dice = random.Random(3)
+    for outer in (IP(src="192.0.2.1", dst="192.0.2.2", id=9), IPv6(src="fd01::1", dst="fd01::2")):
+        for version in (4, 6):
+            options = [("Timestamp", (1, 2)), ("NOP", None), ("NOP", None)]
+            inner = frame(version, TCP(sport=1, dport=2, seq=7, flags="PA", options=options), dice.randbytes(2500))
+            around = OUTER[tunnel](outer.copy())
+            built = Ether(bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / around / inner.payload))
+            data, start, _ = unfinished(inner)
+            data = bytes(built)[: -len(data) + 14] + data[14:]
+            start += len(data) - len(bytes(inner))
+            pieces = cut_all(bench, data, 14, start, 1000, TCP4 if version == 4 else TCP6)
+            assert len(pieces) == 3
+            for index, piece in enumerate(pieces):
+                told = Ether(piece)
+                assert computed_anew(piece) == piece
+                assert told[TCP].seq == 7 + 1000 * index
+                assert bytes(told[TCP].payload) == bytes(built[TCP].payload)[1000 * index :][:1000]
 
 
 def test_what_is_no_super_packet_is_refused(bench: Workbench) -> None:

@@ -26,13 +26,16 @@ from mezzo.ports._segment import (
     FLAGS,
     KIND,
     NEEDS_CHECKSUM,
+    NOWHERE,
     OFFSET,
     SIZE,
     START,
     WHOLE,
     headers_of,
+    innermost,
     segment,
     segments_of,
+    set_outer,
 )
 
 FRAME_START, STAGGER = 128, 64  # where the data of a received packet begins (mezzo.packet.arena.first_byte)
@@ -52,6 +55,7 @@ class _Cutting(Element):
     whole_at: u64  # where the one in hand begins
     whole_length: u32
     whole_net: u32
+    whole_ip: u32  # as whole_net, but for packets in a tunnel
     whole_start: u32
     whole_headers: u32
     whole_size: u32
@@ -65,7 +69,7 @@ class _Cutting(Element):
     reads = {
         "super_packets": "super-packets that were cut into frames",
         "too_long": "packets that no frame can hold",
-        "uncut": "super-packets of a kind that is not known (a tunnel's, or damaged)",
+        "uncut": "super-packets of a kind that is not known, or damaged",
     }
 
     def begin(self, header: u64, at: u64, length: u32):
@@ -84,7 +88,8 @@ class _Cutting(Element):
             return
         net = network_offset(at, length) if self.ethernet else u32(0)
         start, size = u32(mem_u16(header + START)), u32(mem_u16(header + SIZE))
-        headers = headers_of(at, length, net, start, kind)
+        ip = innermost(at, length, net, start, kind)
+        headers = headers_of(at, length, ip, start, kind) if ip != NOWHERE else u32(0)
         if headers == 0 or size == 0:
             self.uncut += 1
             return
@@ -92,6 +97,7 @@ class _Cutting(Element):
             self.too_long += 1
             return
         self.whole_net = net
+        self.whole_ip = ip
         self.whole_start = start
         self.whole_headers = headers
         self.whole_size = size
@@ -109,8 +115,11 @@ class _Cutting(Element):
         if self.whole_kind == WHOLE:
             mem_copy(to, at, length)
             return length
-        net, start, headers = self.whole_net, self.whole_start, self.whole_headers
-        return segment(to, at, length, net, start, headers, self.whole_size, index, self.whole_kind)
+        ip, start, headers = self.whole_ip, self.whole_start, self.whole_headers
+        made = segment(to, at, length, ip, start, headers, self.whole_size, index, self.whole_kind)
+        if ip != self.whole_net:
+            set_outer(to, made, self.whole_net, index)
+        return made
 
 
 def finish_as_told(header: u64, at: u64, length: u32):
