@@ -21,6 +21,7 @@ from mezzo.elements import (
     u32,
     u64,
 )
+from mezzo.packet.arena import HEADROOM
 from mezzo.ports._checksum import finish, network_offset, set_net16
 from mezzo.ports._segment import (
     FLAGS,
@@ -38,7 +39,7 @@ from mezzo.ports._segment import (
     set_outer,
 )
 
-FRAME_START, STAGGER = 128, 64  # where the data of a received packet begins (mezzo.packet.arena.first_byte)
+FRAME_START, STAGGER = HEADROOM, 64  # where the data of a received packet begins (mezzo.packet.arena.first_byte)
 FIRST = FRAME_START + 3 * STAGGER  # the latest such place
 MARGIN = 64  # in front of a super-packet in memory: for its virtio-net header and a tag
 LARGEST = 1 << 17  # a super-packet; the kernel makes none over 64 kB unless told to (gso_max_size)

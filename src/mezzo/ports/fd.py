@@ -49,6 +49,7 @@ from mezzo.elements import (
 from mezzo.ports import _netlink as nl
 from mezzo.ports import port
 from mezzo.ports._checksum import net16, set_net16
+from mezzo.ports._cut import FRAME_START, STAGGER
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._packet_socket import enlarge
@@ -65,7 +66,6 @@ MESSAGE, VECTOR, PREFIX = 64, 16, 8  # struct mmsghdr, struct iovec, and bytes p
 VECTORS = 3  # of a message
 SPARE = 1 << 16  # where a packet is read to that nobody has room for
 SIZE = BATCH * (MESSAGE + VECTORS * VECTOR + PREFIX)
-FRAME_START, STAGGER = 128, 64
 ADDRESSES, LLC_SIZE, ETHERTYPES = 12, 8, 1536
 SNAP = 0x0000_0003_AAAA  # as it stands in memory: AA AA 03 00 00 00
 DONT_WAIT, NO_SIGNAL, TRUNCATED = 0x40, 0x4000, 0x20
