@@ -109,7 +109,7 @@ class Router:
         cells = [e.all_cells() for e in plan.elements]
         try:
             build = load_target(target).build
-            more = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
+            more: dict[str, Any] = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
             more |= {"threading": plan.threading} if plan.threading is not None else {}
             self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
         except BaseException:

@@ -26,6 +26,7 @@ from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native import limits
+from mezzo.targets.native.depot import asking_depot, give_surplus
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
 from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
@@ -36,9 +37,7 @@ from mezzo.targets.native.shared import (
     ALONE,
     FLUSH,
     Place,
-    asking_depot,
     bump,
-    give_surplus,
     library,
     lock,
     release_lock,
