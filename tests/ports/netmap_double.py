@@ -9,8 +9,8 @@ callback, for packet code.  Memory is a memfd with the layout of the real one; d
 readable and writable when poll would say so.  What it knows comes from observing the real module; requests that it
 does not model are refused (EOPNOTSUPP).
 
-Faults: `fail` makes a request fail; `is_gone` is a module that was removed; see also `Nic`.  `rules` checks the rings
-at each sync: a user who breaks one is told by the test that asks `broken`.
+Faults: `fail` makes a request fail; `is_gone` is a module that was removed; see also `Nic`.  The rules of the rings in
+`checked` are checked before and after each sync.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mezzo.ports import _netmap_abi as abi
+from mezzo.ports.ring import Ring, RingError
 from tests.ports.netmap_double_ports import Monitor, Nic, Pipe, Port, Switch, Vale
 from tests.ports.netmap_double_rings import RX, TX, KernelError, Kring, Memory, Slot
 
@@ -85,6 +86,9 @@ class NetmapDouble:
         self.switches: dict[str, Switch] = {}
         self.files: dict[int, File] = {}
         self.calls: list[int] = []  # of the callback, by request
+        self.checked: list[Ring] = []
+        self.broken: list[str] = []  # rules that were
+        self.links: dict[str, Any] = {}  # what routing netlink would say of interfaces
         self.is_gone = False
         self.denied = 0  # errno that open answers
         self.failures: dict[int, list[int]] = {}
@@ -112,6 +116,9 @@ class NetmapDouble:
 
     def close_all(self) -> None:
         """The end of the machine; the memory must be whole again."""
+        for ring in self.checked:
+            ring.mem.release()
+            ring._pin = None
         for fd in list(self.files):
             self.close(fd)
         for memory in self.memories.values():
@@ -128,6 +135,9 @@ class NetmapDouble:
         return {n: used[n] - held.get(n, 0) for n in used if used[n] != held.get(n, 0)}
 
     # -- system calls
+
+    def link(self, name: str) -> Any:
+        return self.links.get(name)
 
     def open(self) -> int:
         if self.is_gone:
@@ -200,9 +210,21 @@ class NetmapDouble:
     def _sync(self, file: File, direction: int) -> None:
         if file.port is None:
             raise KernelError(errno.ENXIO)
+        self._check()
         for ring in file.rings:
             if ring.direction == direction:
                 self._sync_ring(ring)
+        self._check()
+
+    def check_rings(self, *rings: Kring) -> None:
+        self.checked = [Ring(ring.memory.mem, ring.at) for ring in rings]
+
+    def _check(self) -> None:
+        for ring in self.checked:
+            try:
+                ring.check()
+            except RingError as trouble:
+                self.broken.append(str(trouble))
 
     def _sync_ring(self, ring: Kring) -> bool:
         if not ring.prologue():

@@ -15,92 +15,28 @@ from typing import Any
 import pytest
 
 from mezzo.ports import _netmap_abi as abi
-from mezzo.ports.ring import Ring
+from tests.ports.netmap_client import HAS_MODULE, SIDES, Client, kernel_side
 from tests.ports.netmap_double import NetmapDouble
 
 FRAME = bytes.fromhex("ffffffffffff0200000000010800") + bytes(46)
 
 
-class Client:
-    """A user of the interface that knows nothing of the driver: one descriptor."""
-
-    def __init__(self, kernel: Any, name: str = "", **fields: int) -> None:
-        self.kernel, self.fd = kernel, kernel.open()
-        if name:
-            self.register(name, **fields)
-
-    def request(
-        self, kind: int, name: str, body: bytearray | None, version: int = abi.VERSION, options: int = 0
-    ) -> None:
-        place = ctypes.addressof(ctypes.c_char.from_buffer(body)) if body is not None else 0
-        fields = {"version": version, "reqtype": kind, "options": options}
-        self.kernel.ioctl(self.fd, abi.CTRL, abi.HEADER.pack(**fields, name=name.encode(), body=place))
-
-    def register(self, name: str, **fields: int) -> None:
-        body = abi.REGISTER_BODY.pack(**({"mode": abi.ALL_NIC} | fields))
-        self.request(abi.REGISTER, name, body)
-        self.told = abi.REGISTER_BODY.values(body)
-        self.map = self.kernel.mmap(self.fd, self.told["memsize"])
-        base = self.told["offset"]
-        self.interface = abi.IF.values(self.map, base)
-        tx = self.interface["tx_rings"] + self.interface["host_tx_rings"]
-        count = tx + self.interface["rx_rings"] + self.interface["host_rx_rings"]
-        self.offsets = struct.unpack_from(f"<{count}q", self.map, base + abi.IF_SIZE)
-        made = [Ring(self.map, base + o) if o else None for o in self.offsets]
-        self.tx: list[Any] = made[:tx]
-        self.rx: list[Any] = made[tx:]
-
-    def sync(self, request: int) -> None:
-        self.kernel.ioctl(self.fd, request)
-
-    def state(self, ring: Ring | None) -> tuple[int, int, int]:
-        assert ring is not None
-        return ring.head, ring.cur, ring.tail
-
-    def buffer(self, ring: Ring, index: int) -> int:
-        """Where in the map a buffer begins."""
-        at = ring.address - ctypes.addressof(ctypes.c_char.from_buffer(self.map))
-        return at + abi.RING.get(ring.mem, "buf_ofs") + index * abi.RING.get(ring.mem, "buf_size")
-
-    def send(self, *packets: bytes, ring: int = 0, flags: int = 0) -> None:
-        self.put(*packets, ring=ring, flags=flags)
-        self.sync(abi.TXSYNC)
-
-    def put(self, *packets: bytes, ring: int = 0, flags: int = 0) -> None:
-        tx = self.tx[ring]
-        for data in packets:
-            slot = tx.slot(tx.head)
-            place = self.buffer(tx, slot.frame)
-            self.map[place : place + len(data)] = data
-            tx.put(tx.head, type(slot)(slot.frame, len(data), flags))
-            tx.head = tx.cur = tx.after(tx.head)
-
-    def take(self, ring: int = 0) -> list[bytes]:
-        rx = self.rx[ring]
-        self.sync(abi.RXSYNC)
-        found = []
-        for slot in rx.slots():
-            place = self.buffer(rx, slot.frame)
-            found.append(self.map[place : place + slot.length])
-        rx.head = rx.cur = rx.tail
-        return found
-
-    def close(self) -> None:
-        self.kernel.close(self.fd)
-
-
 @pytest.fixture
 def kernel() -> Iterator[NetmapDouble]:
-    made = NetmapDouble()
-    yield made
-    assert made.lost() == {}, "buffers were not given back"
-    made.close_all()
-    assert made.memories[1].buffers.used == 2
+    yield from kernel_side("double")
 
 
-@pytest.fixture
-def client(kernel: NetmapDouble) -> Callable[..., Client]:
-    return lambda name="", **fields: Client(kernel, name, **fields)
+@pytest.fixture(params=SIDES)
+def client(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
+    """Makes clients of the double, and of the module too where no test asks for something of the double's own."""
+    if "kernel" in request.fixturenames:
+        if request.param == "module":
+            pytest.skip("this test arranges what no module does by itself")
+        side = request.getfixturevalue("kernel")
+        yield lambda name="", **fields: Client(side, name, **fields)
+        return
+    for side in kernel_side(request.param):
+        yield lambda name="", side=side, **fields: Client(side, name, **fields)
 
 
 Make = Callable[..., Client]
@@ -110,6 +46,11 @@ def refused(job: Callable[[], Any]) -> int:
     with pytest.raises(OSError) as told:
         job()
     return told.value.errno or 0
+
+
+def test_the_module_is_asked_too() -> None:
+    if not HAS_MODULE:
+        pytest.skip(f"{abi.PATH} is not there: netmap was tested against the simulated kernel side alone")
 
 
 # -- structures
