@@ -297,11 +297,12 @@ def test_outbound_hears_the_host_and_not_ourselves(pair: Pair, target: str) -> N
         assert ours(wire, 3) == [frame(1), frame(2), frame(3, 1514)]
 
 
-def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair, threads: int) -> None:
     name = pair.b.name
     ends = [f"f{k} :: FromDevice({name}, METHOD PACKET, QUEUE {q}) -> Discard;" for k, q in enumerate([0, 1, 0])]
     built = [Ether(src="02:00:00:00:00:01", dst=pair.b.mac) / IP(src="10.7.0.1", dst="10.7.0.2") for _ in range(64)]
-    with router(pair.b.ns, "".join(ends)) as made, raw_socket(pair.a) as wire:
+    with router(pair.b.ns, "".join(ends), threads=threads) as made, raw_socket(pair.a) as wire:
         for port, start in enumerate(built):
             wire.send(bytes(start / UDP(sport=1000 + port, dport=9) / b"x"))
         made.run(seconds=1, until=lambda: int(made.read("f2.count")) >= 64)

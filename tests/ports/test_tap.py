@@ -77,6 +77,22 @@ def test_the_device_is_made_and_gone(ns: str) -> None:
     assert "t0" in ip("link", ns=ns)
 
 
+@both_targets
+def test_large_packets_with_a_large_mtu(ns: str, target: str) -> None:
+    text = """f :: FromDevice(t0, METHOD TAP, MTU 9000) -> Classifier(12/88b5) -> c :: Collect;
+              i :: Feed -> Queue -> t :: ToDevice(t0, METHOD TAP)"""
+    sent = [frame(k, size) for k, size in enumerate([60, 9014, 3000])]
+    with router(ns, text, target=target, frames=512, frame_size=16384) as made, host_socket(ns, "t0") as host:
+        assert "mtu\t9000" in made.read("f.port")
+        for data in sent:
+            host.send(data)
+        run_until(made, "c", len(sent))
+        assert made.collect("c") == sent
+        made.feed("i", sent)
+        run_until(made, "t", len(sent))
+        assert ours(host, len(sent)) == sent
+
+
 def test_every_queue_gets_flows_of_its_own(ns: str) -> None:
     ends = [f"f{q} :: FromDevice(t0, METHOD TAP, QUEUE {q}) -> Discard;" for q in range(2)]
     with router(ns, "".join(ends)) as made:
@@ -122,9 +138,10 @@ def ping(ns: str, to: str, *more: str) -> None:
 @both_targets
 @pytest.mark.parametrize("queue", ["", "Queue ->"])
 def test_kernel_tun_answers_the_host(ns: str, target: str, queue: str) -> None:
-    with router(ns, PING_TUN.format(more="", queue=queue), target=target) as made, running(made):
-        ping(ns, "10.99.0.2")
-        ping(ns, "10.99.0.77", "-s", "1400")
+    with router(ns, PING_TUN.format(more="", queue=queue), target=target) as made:
+        with running(made):
+            ping(ns, "10.99.0.2")
+            ping(ns, "10.99.0.77", "-s", "1400")
         assert int(made.read("tun.count")) >= 4
         assert made.read("tun.sent") == "4"
         assert made.read("tun.dev_name").startswith("tun")

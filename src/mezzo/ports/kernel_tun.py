@@ -36,13 +36,15 @@ MOST = 1 << 16
 class _Wire(port.Port):
     """The device of one KernelTun or KernelTap."""
 
-    method = "tun"
+    def __init__(self, device, method):
+        super().__init__(device)
+        self.method = method
 
     def open(self, arena):
         (end,) = self.ends
         end.check_room(arena)
-        kind = "tap" if end.tap else "tun"
-        (self.queue,), self.link, self.offloads = open_queues(end.device or f"{kind}%d", kind, 1)
+        name = end.device or f"{self.method}%d"
+        (self.queue,), self.link, self.offloads = open_queues(name, self.method, 1)
         self.device = self.link["name"]
         self.defer("closing the device", lambda: os.close(self.queue))
         settings = {"up": True, "mtu": end.mtu, "addresses": [f"{format_ip(end.addr[0])}/{end.addr[1]}"]}
@@ -89,7 +91,7 @@ class KernelTun(_Tun):
     watches = True
     task_always = True  # also where packets are pushed in
     ethernet = False
-    method, is_transmitter, queue, given_port = "tun", False, 0, None
+    is_transmitter, queue, given_port = False, 0, None
 
     addr = Arg(IPPrefix(), REQUIRED, "the host's address on this wire, and its network: 10.0.0.1/8")
     gateway = Arg(IPAddress(), 0, "a host of the network, by which the default route goes")
@@ -120,7 +122,7 @@ class KernelTun(_Tun):
     def configure(self):
         self.tap = self.tap_ or isinstance(self, KernelTap)
         self.ethernet, self.pulls = self.tap, self.ninputs > 0 and self.input_kinds[0] == "pull"
-        self.device = self.devname or self.dev_name
+        self.method, self.device = "tap" if self.tap else "tun", self.devname or self.dev_name
         self.header = ETHER_HEADER if self.tap else 0
         address, length = self.addr
         if self.gateway and (self.gateway ^ address) >> (32 - length):
@@ -226,7 +228,7 @@ class KernelTun(_Tun):
         return written.span if written is not None else None
 
     def make_port(self):
-        return _Wire(self.device)
+        return _Wire(self.device, self.method)
 
     def frames_held(self):
         return 0

@@ -25,6 +25,7 @@ from mezzo.elements import (
     u64,
 )
 from mezzo.ports import port, privileged
+from mezzo.ports._mtu import _WithMtu, set_mtu
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at
 from mezzo.ports._tun import (
     AGAIN,
@@ -61,7 +62,9 @@ class Port(port.Port):
         self.queues, self.link, self.offloads = open_queues(self.device, "tap", count, persistent)
         for descriptor in self.queues:
             self.defer("closing a queue", lambda fd=descriptor: os.close(fd))
+        set_mtu(self)
         _, facts = privileged.ask({"do": "link", "device": self.link["name"], "up": True})
+        self.link |= facts
         self.defer("the interface's settings", lambda: self.put_back(facts["undo"]))
         for number, end in [*self.receivers.items(), *self.transmitters.items()]:
             memory = end.use_queue(self.queues[number % count], arena)
@@ -89,7 +92,7 @@ class Port(port.Port):
         return 0
 
 
-class Receiver(FromDevice, _Tun):
+class Receiver(FromDevice, _Tun, _WithMtu):
     """From a queue of the device into frames of the arena."""
 
     persistent = Arg(Bool(), False, "the device stays when the router ends", positional=False)
@@ -117,7 +120,7 @@ class Receiver(FromDevice, _Tun):
         return between(head, tail, n)
 
 
-class Transmitter(ToDevice, _Tun):
+class Transmitter(ToDevice, _Tun, _WithMtu):
     """From frames of the arena to a queue of the device."""
 
     persistent = Arg(Bool(), False, "the device stays when the router ends", positional=False)
