@@ -28,7 +28,7 @@ from mezzo.elements import (
     u64,
 )
 from mezzo.packet.arena import Arena
-from mezzo.ports import _attach, _bpf, _xsk
+from mezzo.ports import _attach, _bpf, _netns, _xsk
 from mezzo.ports._libc import address_of
 from mezzo.ports._xsk import (
     DONE_CONSUMER,
@@ -211,25 +211,25 @@ def fill(made: _xsk.Socket, count: int) -> None:
 
 @contextmanager
 def wires() -> Iterator[tuple[str, str, str, str]]:
-    """Two veth pairs, a-b and c-d; what reaches d is dropped by XDP at once."""
-    names = tuple(f"mzbench{os.getpid() % 10000}{k}" for k in "abcd")
-    a, b, c, d = names
-    try:
-        for one, other in ((a, b), (c, d)):
-            subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
-        for name in names:
-            with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as file:
-                file.write("1")
-            subprocess.run(["ip", "link", "set", name, "up"], check=True)
-        drop = [_bpf.Instruction(_bpf.MOVE_IMM, immediate=1), _bpf.Instruction(_bpf.EXIT)]
-        program = _bpf.load_program(drop, "bench_drop")
-        link = _attach.attach(program, socket.if_nametoindex(d), "native")
-        yield a, b, c, d
-        os.close(link)
-        os.close(program)
-    finally:
-        for name in (a, c):
-            subprocess.run(["ip", "link", "del", name], check=False)
+    """Two veth pairs, a-b and c-d; what reaches d is dropped by XDP at once.
+
+    They are in a namespace of this process alone, so they go with it, however it ends.
+    """
+    if ctypes.CDLL(None, use_errno=True).unshare(_netns.CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "a network namespace needs root")
+    a, b, c, d = names = tuple(f"bench{k}" for k in "abcd")
+    for one, other in ((a, b), (c, d)):
+        subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
+    for name in names:
+        with open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as file:
+            file.write("1")
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+    drop = [_bpf.Instruction(_bpf.MOVE_IMM, immediate=1), _bpf.Instruction(_bpf.EXIT)]
+    program = _bpf.load_program(drop, "bench_drop")
+    link = _attach.attach(program, socket.if_nametoindex(d), "native")
+    yield a, b, c, d
+    os.close(link)
+    os.close(program)
 
 
 class Sender:
