@@ -131,7 +131,7 @@ class Members:
                 self._listener.listen(64)
                 return place
         users = sorted({str(pid) for place in wanted if (pid := self._user(place))})
-        raise Taken(self.kind, self.name, users)
+        raise Taken(self.kind, self.name, users, full=True)
 
     def _user(self, place: int) -> int:
         """The process at a place, 0 if it went just now."""
@@ -306,10 +306,10 @@ class Members:
 
 
 class Taken(MezzoError):
-    """All wanted places are; `users` are the processes there."""
+    """All wanted places are (`full`), or our label is; `users` are the processes there."""
 
-    def __init__(self, kind: str, name: str, users: list[str]) -> None:
-        self.users = users
+    def __init__(self, kind: str, name: str, users: list[str], full: bool = False) -> None:
+        self.users, self.full = users, full
         who = f"process {', '.join(users)}" if users else "a process that ended just now"
         hint = "use another name, or end that process"
         super().__init__(Diagnostic(f"{kind} `{name}` is in use by {who}", hint=hint))

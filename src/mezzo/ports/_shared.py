@@ -159,7 +159,9 @@ class SharedPort(port.Port):
             what = f"{self.name} carries packets of {have.frame} bytes; a frame here has {arena.frame_size}"  # type: ignore[attr-defined]
             raise MezzoError(Diagnostic(what, hint="give all its routers the same frame size"))
 
-    def refuse_queues(self) -> None:
+    def refuse_what_cannot_be(self) -> None:
+        if any(end.router.virtual for end in self.ends):
+            raise MezzoError(f"{self.name}: other processes keep the time of the world, not a virtual clock's")
         strange = next((end for end in self.ends if end.queue), None)
         if strange is not None:
             raise MezzoError(Diagnostic(f"{self.name} has one queue", strange.place, hint="leave QUEUE out"))

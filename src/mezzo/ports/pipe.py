@@ -20,7 +20,6 @@ import select
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
-    ConfigError,
     atomic_swap_u32,
     bounded,
     entry,
@@ -70,7 +69,7 @@ class Port(SharedPort):
     method = "pipe"
 
     def open(self, arena):
-        self.refuse_queues()
+        self.refuse_what_cannot_be()
         self.make_own()
         name, places = parse(self.device)
         self.members = Members("pipe", name, 2)
@@ -164,8 +163,6 @@ class _Half(_Sleeper):
 
     def initialize(self):
         super().initialize()
-        if self.router.virtual:
-            raise ConfigError("a pipe keeps the time of the world, not a virtual clock's")
         port = self.port
         self.use_ring(port.rings[self])
         writes = self.is_transmitter

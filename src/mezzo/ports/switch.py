@@ -20,7 +20,6 @@ import struct
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
     Array,
-    ConfigError,
     atomic_swap_u32,
     bounded,
     flag,
@@ -82,7 +81,7 @@ class Port(SharedPort):
     default_slots = 512
 
     def open(self, arena):
-        self.refuse_queues()
+        self.refuse_what_cannot_be()
         self.make_own()
         name, label = parse(self.device)
         self.members = Members("switch", name, PLACES, label)
@@ -96,7 +95,7 @@ class Port(SharedPort):
                 self.take_place,
             )
         except Taken as taken:
-            raise MezzoError(in_use(self.device, name, taken.users)) from None
+            raise MezzoError(in_use(self.device, name, taken)) from None
         self.defer("leaving the switch", self.members.close)
         self.map_segment()
         self.place = self.members.place
@@ -184,10 +183,10 @@ def parse(device):
     return name, label
 
 
-def in_use(device, name, users):
+def in_use(device, name, taken):
     """What is said of a port that is taken, or a switch that is full."""
-    if len(users) == 1:
-        what = f"port `{device}` is in use by process {users[0]}"
+    if not taken.full:
+        what = f"port `{device}` is in use by process {taken.users[0]}"
         return Diagnostic(what, hint="name another port, or end that process")
     return Diagnostic(
         f"all {PLACES} ports of switch `{name}` are in use", hint="use a second switch, and a router between"
@@ -204,8 +203,6 @@ class _Half(_Sleeper):
 
     def initialize(self):
         super().initialize()
-        if self.router.virtual:
-            raise ConfigError("a switch keeps the time of the world, not a virtual clock's")
         port = self.port
         self.use_ring(port.rings[self])
         self.use_bell(port.members.bells[port.place], port.own.address)
