@@ -71,23 +71,36 @@ def test_tasks_take_turns_where_nobody_says_otherwise() -> None:
 
 
 @library.register
-class SeenByPython(Element):
-    """Shows packets to Python."""
+class IsPython(Element):
+    """Python sees every packet."""
+
+    @python
+    def process(self, p):
+        return 0
+
+
+@library.register
+class CallsPython(Element):
+    """Packet code that may call Python."""
 
     def process(self, p: Packet) -> Port:
-        self.look(p)
+        if p.length == 0:
+            self.warn_of(p)
         return 0
 
     @python
-    def look(self, p):
-        pass
+    def warn_of(self, p):
+        self.say("an empty packet")
 
 
-def test_what_meets_python_stays_on_thread_0() -> None:
-    plan = compile_text("StaticThreadSched(s 1); s :: InfiniteSource -> p :: SeenByPython -> Discard;", threads=2)
+def test_what_is_python_stays_on_thread_0() -> None:
+    plan = compile_text("StaticThreadSched(s 1); s :: InfiniteSource -> p :: IsPython -> Discard;", threads=2)
     assert plan.threading is not None
     assert plan.threading.tasks == (0,)
-    assert "`s` runs on thread 0, not 1: its packets meet `p`, which calls Python" in plan.warnings[0].message
+    assert "`s` runs on thread 0, not 1: its packets meet `p`, which is Python" in plan.warnings[0].message
+    plan = compile_text("StaticThreadSched(s 1); s :: InfiniteSource -> p :: CallsPython -> Discard;", threads=2)
+    assert plan.threading is not None
+    assert plan.threading.tasks == (1,)
 
 
 def test_compounds_stand_for_what_is_in_them() -> None:

@@ -13,9 +13,10 @@ moves frames; Python counts them, and moves them only while no thread runs.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,6 +56,13 @@ class View:
             self.front[arena.free_offset : arena.free_offset + 4 * arena.frames].cast("I"),
         )
         control[:2] = whole[:2]  # frames, frame_size
+
+    def seen(self, arena: Arena, refill: Callable[[], None]) -> Arena:
+        """The arena for Python that this thread calls: frames are made from, and go to, the thread's own list."""
+        seen = copy.copy(arena)
+        seen._free, seen._control = self.free, self.control
+        seen.views, seen.depot, seen.refill = [], None, refill
+        return seen
 
     def close(self) -> None:
         self.control.release()

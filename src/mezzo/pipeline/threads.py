@@ -1,11 +1,11 @@
 """Which thread runs what, and what that makes of each instance.
 
-A task runs on the thread that StaticThreadSched names, else on the next one in turn; what must see Python (an element
-with `@python` methods on its way) stays on thread 0, the one that called `run`; the ends of devices go anywhere, for
-they call Python when something went wrong only.  From each task, and from each timer,
-the connections are followed: pushes forward, pulls backward, and questions for room.  So every instance has a set of
-threads and, from its unit's `uses`, what each of them does to each piece of state; from these follows how it is shared
-(see ir/sharing).  What may never be wrong is on the safe side: a role counts where it could be reached.
+A task runs on the thread that StaticThreadSched names, else on the next one in turn; what runs Python (an element whose
+very role is a `@python` method) stays on thread 0, the one that called `run`.  Packet code that calls Python now and
+then, to warn for example, may be anywhere.  From each task, and from each timer, the connections are followed: pushes
+forward, pulls backward, and questions for room.  So every instance has a set of threads and, from its unit's `uses`,
+what each of them does to each piece of state; from these follows how it is shared (see ir/sharing).  What may never be
+wrong is on the safe side: a role counts where it could be reached.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ class _Dealer:
                 turn += 1
 
     def _stays(self, name: str, wish: int, python: str) -> None:
-        text = f"`{name}` runs on thread 0, not {wish}: its packets meet `{python}`, which calls Python"
+        text = f"`{name}` runs on thread 0, not {wish}: its packets meet `{python}`, which is Python"
         self.warnings.append(Diagnostic(text, hint="put a Queue between, and the Python element behind it"))
 
     def _python_reached(self, start: Touch) -> str:
-        """The name of an element on the way that calls Python; empty when there is none."""
+        """The name of an element on the way that is Python; empty when there is none."""
         for instance, role in self._reach([start]):
-            linked = self.program.instances[instance]
-            if f"{role}:host:" in linked.unit.uses and not self.linker.elements[instance - 1].watches:
-                return linked.name
+            method = getattr(type(self.linker.elements[instance - 1]), role, None)
+            if getattr(method, "__python__", False):
+                return self.program.instances[instance].name
         return ""
 
     def _timer_threads(self, tasks: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mezzo.ir.module import Program
@@ -80,12 +81,14 @@ class Engines:
         self.program, self.arena, self.memory = engines[0].program, engines[0].arena, engines[0].memory
         self.layout, self.virtual = engines[0].layout, False
         self._refill = DOOR(int(engines[0].code.engine.get_function_address("door_refill")))
-        self.arena.refill = self._fetch
+        self.arena.refill = partial(self._fetch, self.arena.address)
+        for engine, one in zip(engines[1:], self.arena.views, strict=True):
+            engine.arena = one.seen(self.arena, partial(self._fetch, one.address))
 
-    def _fetch(self) -> None:
-        """Frames for packets that Python makes."""
+    def _fetch(self, address: int) -> None:
+        """Frames for packets that Python makes, for the list of one thread."""
         nothing = (ctypes.c_uint64 * 2)()
-        self._refill(None, None, self.arena.address, ctypes.addressof(nothing), ctypes.addressof(nothing))
+        self._refill(None, None, address, ctypes.addressof(nothing), ctypes.addressof(nothing))
 
     def home(self, instance: int) -> Engine:
         return self.engines[self.threading.homes[instance]]
