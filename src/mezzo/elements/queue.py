@@ -99,6 +99,8 @@ class Queue(SimpleQueue):
 
     A source that asks stops while the queue is full.  Other packets that find it full leave by output 1 where that is
     connected, and are dropped elsewhere.
+
+    Threads may push and pull at the same time: a lock is taken only where several push, or several pull.
     """
 
     aliases = ("FullNoteQueue", "ThreadSafeQueue")
