@@ -354,7 +354,7 @@ def test_an_interface_that_is_removed_is_told_and_the_rest_goes_on(pair: Pair) -
         with router(pair.b.ns, text) as made, raw_socket(second.b) as wire:
             made.say = said.append  # type: ignore[method-assign]
             ip("link", "del", pair.b.name, ns=pair.b.ns)
-            made.run(seconds=5, until=lambda: bool(said))
+            made.run(seconds=5, until=lambda: any("gone" in line for line in said))
             assert said[-1] == f"a: {pair.b.name} is gone; the rest goes on"
             assert "state\tgone" in made.read("a.port")
             made.feed("i", [frame(1)] * 3)

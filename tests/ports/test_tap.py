@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -114,6 +115,23 @@ def test_a_device_that_is_down_is_counted(ns: str) -> None:
         run_until(made, "t", 3)
         assert made.read("t.downs") == "3"
         ip("link", "set", "t0", "up", ns=ns)
+
+
+@pytest.mark.parametrize("source", ["FromDevice(t0, METHOD TAP)", "KernelTun(10.99.0.1/24, DEVNAME t0)"])
+def test_a_device_that_is_removed_is_told_and_the_rest_goes_on(ns: str, source: str) -> None:
+    said: list[str] = []
+    with router(ns, f"x :: {source} -> Discard; i :: Feed -> c :: Counter -> Discard") as made:
+        made.say = said.append  # type: ignore[method-assign]
+        ip("link", "del", "t0", ns=ns)
+        made.run(seconds=5, until=lambda: said[-1:] == ["x: t0 is gone; the rest goes on"])
+        assert said[-1:] == ["x: t0 is gone; the rest goes on"]
+        assert "state\tgone" in made.read("x.port")
+        before = time.process_time()
+        made.run(seconds=0.3)
+        assert time.process_time() - before < 0.15  # it does not spin
+        made.feed("i", [frame(1)])
+        run_until(made, "c", 1)
+        assert made.read("c.count") == "1"
 
 
 def test_a_name_that_cannot_be_is_refused(ns: str) -> None:

@@ -10,6 +10,8 @@ A tap carries Ethernet frames, a tun device IP packets.
 
 import errno
 import fcntl
+import os
+import select
 import struct
 
 from mezzo.elements import (
@@ -28,6 +30,7 @@ from mezzo.ports._cut import FRAME_START, LARGEST, MARGIN, STAGGER, _Cutting, fi
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._segment import HEADER_SIZE, KIND, WHOLE
+from mezzo.ports._watch import Watching
 
 TUNSETOFFLOAD = 0x4004_54D0
 CHECKSUM, TSO4, TSO6, TSO_ECN, USO4, USO6 = 0x1, 0x2, 0x4, 0x8, 0x20, 0x40
@@ -62,6 +65,23 @@ def offload_facts(flags):
         "checksums": "unfinished ones are finished" if flags & CHECKSUM else "the kernel finishes them",
         "super-packets": "are cut into frames" if flags & TSO4 else "the kernel cuts them",
     }
+
+
+class TunPort(Watching):
+    """A port with `queues`, descriptors of /dev/net/tun."""
+
+    queues: tuple[int, ...] = ()
+
+    def leave(self):
+        """A queue without a device is in error for ever; what is watched instead, an empty epoll, is never ready."""
+        super().leave()
+        with select.epoll() as quiet:
+            for descriptor in self.queues:
+                os.dup2(quiet.fileno(), descriptor, inheritable=False)
+
+    def tell(self, line):
+        end = self.ends[0]
+        end.say(f"{end.name}: {line}")
 
 
 class _Tun(_Cutting):

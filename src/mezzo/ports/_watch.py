@@ -41,7 +41,11 @@ class Watching(Port):
         while all(fd != stop for fd, _ in poll.poll()):
             for line in watch.news():
                 if line == "gone":
-                    self.state = "gone"
+                    self.leave()
                 say(f"{self.device} {WORDS.get(line, line)}")
             if watch.is_gone:
                 poll.unregister(watch)
+
+    def leave(self) -> None:
+        """The interface has gone."""
+        self.state = "gone"

@@ -24,16 +24,16 @@ from mezzo.elements import (
     u64,
     walltime,
 )
-from mezzo.ports import port, privileged
+from mezzo.ports import privileged
 from mezzo.ports._cut import FIRST, FRAME_START
-from mezzo.ports._tun import AGAIN, BAD_STATE, IO, NOTHING, _Tun, offload_facts, open_queues, start_in
+from mezzo.ports._tun import AGAIN, BAD_STATE, IO, NOTHING, TunPort, _Tun, offload_facts, open_queues, start_in
 from mezzo.wire.address import format_ether, format_ip
 
 ETHER_HEADER, TAG_SIZE = 14, 4
 MOST = 1 << 16
 
 
-class _Wire(port.Port):
+class _Wire(TunPort):
     """The device of one KernelTun or KernelTap."""
 
     def __init__(self, device, method):
@@ -44,9 +44,10 @@ class _Wire(port.Port):
         (end,) = self.ends
         end.check_room(arena)
         name = end.device or f"{self.method}%d"
-        (self.queue,), self.link, self.offloads = open_queues(name, self.method, 1)
+        self.queues, self.link, self.offloads = open_queues(name, self.method, 1)
+        (queue,) = self.queues
         self.device = self.link["name"]
-        self.defer("closing the device", lambda: os.close(self.queue))
+        self.defer("closing the device", lambda: os.close(queue))
         settings = {"up": True, "mtu": end.mtu, "addresses": [f"{format_ip(end.addr[0])}/{end.addr[1]}"]}
         if end.ether is not None and end.tap:
             settings["mac"] = format_ether(end.ether).lower().replace("-", ":")
@@ -55,8 +56,9 @@ class _Wire(port.Port):
         self.defer("the interface's settings", lambda: self.put_back(facts["undo"]))
         if end.gateway:
             default_route(self.device, end.gateway)
-        memory = end.use_queue(self.queue, arena)
+        memory = end.use_queue(queue, arena)
         self.keep("memory of super-packets", memory.free)
+        self.watch_link(self.link["index"], self.tell)
 
     def put_back(self, changes):
         self.troubles += privileged.undo(changes)
@@ -66,7 +68,7 @@ class _Wire(port.Port):
         return told | offload_facts(self.offloads)
 
     def descriptors(self):
-        return [(self.ends[0], self.queue, select.POLLIN)]
+        return [(self.ends[0], self.queues[0], select.POLLIN)]
 
 
 def default_route(device, gateway):

@@ -24,7 +24,7 @@ from mezzo.elements import (
     u32,
     u64,
 )
-from mezzo.ports import port, privileged
+from mezzo.ports import privileged
 from mezzo.ports._mtu import _WithMtu, set_mtu
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at
 from mezzo.ports._tun import (
@@ -34,6 +34,7 @@ from mezzo.ports._tun import (
     NO_BUFFERS,
     NOTHING,
     WOULD_BLOCK,
+    TunPort,
     _Tun,
     offload_facts,
     open_queues,
@@ -47,7 +48,7 @@ BATCH = 64
 MOST = 1 << 16
 
 
-class Port(port.Port):
+class Port(TunPort):
     """A tap device, with a queue for each receiving end."""
 
     method = "tap"
@@ -72,6 +73,7 @@ class Port(port.Port):
             direction = TRANSMIT if end.is_transmitter else RECEIVE
             self.rings[end] = Ring.make(end.slots_ or 2 * BATCH, direction, end.queue)
             self.keep("the ring", self.rings[end].close)
+        self.watch_link(self.link["index"], self.tell)
 
     def put_back(self, changes):
         self.troubles += privileged.undo(changes)
