@@ -1,71 +1,44 @@
-"""The bpf(2) system call, as far as XDP needs it: maps, programs, links, and what the kernel knows of them.
+"""Small XDP programs as tables of instructions (RFC 9669, section 3): no compiler is involved.
 
-Each command takes a `union bpf_attr`, packed here by `struct` in the order of linux/bpf.h; the kernel zero-fills what
-is behind the bytes given.  A program is a table of instructions (RFC 9669, section 3): no compiler is involved.
-Descriptors are plain numbers; who opens one closes it.
+The bpf(2) system call is `mezzo.base.bpf`; what ports need of it has its name here too.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
-import platform
 import struct
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.base.bpf import (
+    ATTACH_XDP,
+    HAS_FRAGS,
+    LINK_CREATE,
+    LINK_XDP,
+    MAP_XSK,
+    PROG_LOAD,
+    PROG_XDP,
+    Refused,
+    bpf,
+    create_link,
+    create_map,
+    detach_link,
+    link_info,
+    links,
+    load_code,
+    map_put,
+    name_field,
+    open_link,
+    program_by_id,
+    program_ids,
+    program_info,
+)
 
-_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-MAP_CREATE, MAP_UPDATE, PROG_LOAD = 0, 2, 5
-PROG_NEXT_ID, PROG_BY_ID, INFO_BY_FD = 11, 13, 15
-LINK_CREATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 30, 31, 34
-MAP_XSK = 17
-PROG_XDP = 6
-ATTACH_XDP = 37
-LINK_XDP = 6
-HAS_FRAGS = 1 << 5  # BPF_F_XDP_HAS_FRAGS: the program takes packets of several buffers
-
-
-def bpf(command: int, attributes: bytes | bytearray) -> int:
-    """One bpf(2) call; what the kernel writes comes back in a bytearray.  OSError when it refuses."""
-    number = _SYSCALL.get(platform.machine())
-    if number is None:
-        raise OSError(errno.ENOSYS, f"bpf(2) has no number here for {platform.machine()}")
-    held = bytearray(attributes)
-    array = (ctypes.c_char * len(held)).from_buffer(held)
-    result = int(_LIBC.syscall(number, command, ctypes.byref(array), len(held)))
-    del array
-    if isinstance(attributes, bytearray):
-        attributes[:] = held
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
-
-
-def name_field(name: str) -> bytes:
-    """A name in the kernel's 16 bytes."""
-    return name.encode()[:15].ljust(16, b"\0")
-
-
-# -- maps
-
-
-def create_map(kind: int, key_size: int, value_size: int, entries: int, name: str) -> int:
-    return bpf(MAP_CREATE, struct.pack("=7I16s", kind, key_size, value_size, entries, 0, 0, 0, name_field(name)))
-
-
-def map_put(fd: int, key: bytes, value: bytes) -> None:
-    held_key, held_value = ctypes.create_string_buffer(key), ctypes.create_string_buffer(value)
-    bpf(MAP_UPDATE, struct.pack("=IIQQQ", fd, 0, ctypes.addressof(held_key), ctypes.addressof(held_value), 0))
-
-
-# -- programs
+__all__ = [
+    "ATTACH_XDP", "HAS_FRAGS", "LINK_CREATE", "LINK_XDP", "MAP_XSK", "PROG_LOAD", "PROG_XDP", "Instruction", "bpf",
+    "create_link", "create_map", "detach_link", "link_info", "links", "load_program", "map_put", "name_field",
+    "open_link", "program_by_id", "program_ids", "program_info", "redirect_program",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,127 +117,8 @@ def load_program(
 ) -> int:
     """Loads a program, of XDP unless told otherwise; what the verifier says of it is in the error."""
     code = b"".join(one.pack() for one in instructions)
-    held, licence, log = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"any"), None
-
-    def attributes() -> bytes:
-        return struct.pack(
-            "=IIQQIIQII16sII",
-            kind,
-            len(instructions),
-            ctypes.addressof(held),
-            ctypes.addressof(licence),
-            1 if log else 0,
-            len(log) if log else 0,
-            ctypes.addressof(log) if log else 0,
-            0,
-            flags,
-            name_field(name),
-            0,
-            attach,
-        )
-
     try:
-        return bpf(PROG_LOAD, attributes())
-    except OSError as refusal:
-        if refusal.errno == errno.EPERM:  # no right to load; the verifier says EACCES or EINVAL
-            raise
-        log = ctypes.create_string_buffer(1 << 16)
-        try:
-            return bpf(PROG_LOAD, attributes())
-        except OSError:
-            text = log.value.decode(errors="replace").strip()
-            raise MezzoError(
-                Diagnostic(f"the kernel does not load the program `{name}`: {refusal.strerror}", hint=text)
-            ) from refusal
-
-
-# -- links
-
-
-def create_link(program: int, ifindex: int, flags: int) -> int:
-    """Attaches an XDP program; it is detached when the last descriptor of the link is closed, also by a kill."""
-    return bpf(LINK_CREATE, struct.pack("=4I", program, ifindex, ATTACH_XDP, flags))
-
-
-def detach_link(fd: int) -> None:
-    bpf(LINK_DETACH, struct.pack("=I", fd))
-
-
-# -- what there is
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramInfo:
-    id: int
-    kind: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class LinkInfo:
-    id: int
-    kind: int
-    program: int
-    ifindex: int
-
-
-Info = TypeVar("Info", ProgramInfo, LinkInfo)
-
-
-def program_info(fd: int) -> ProgramInfo:
-    info = _info(fd, 80)
-    kind, number = struct.unpack_from("=II", info)
-    return ProgramInfo(number, kind, info[64:80].split(b"\0")[0].decode(errors="replace"))
-
-
-def link_info(fd: int) -> LinkInfo:
-    kind, number, program, _, ifindex = struct.unpack_from("=5I", _info(fd, 32))
-    return LinkInfo(number, kind, program, ifindex)
-
-
-def _info(fd: int, size: int) -> bytes:
-    held = ctypes.create_string_buffer(size)
-    bpf(INFO_BY_FD, struct.pack("=IIQ", fd, size, ctypes.addressof(held)))
-    return held.raw
-
-
-def program_by_id(number: int) -> ProgramInfo | None:
-    """What is known of a program; None when it is gone."""
-    return _by_id(PROG_BY_ID, number, program_info)
-
-
-def open_link(number: int) -> int:
-    return bpf(LINK_BY_ID, struct.pack("=III", number, 0, 0))
-
-
-def program_ids() -> Iterator[int]:
-    return _ids(PROG_NEXT_ID)
-
-
-def links() -> Iterator[LinkInfo]:
-    """All links of the machine; one that goes away meanwhile is left out."""
-    found = (_by_id(LINK_BY_ID, number, link_info) for number in _ids(LINK_NEXT_ID))
-    return (one for one in found if one is not None)
-
-
-def _by_id(command: int, number: int, look: Callable[[int], Info]) -> Info | None:
-    try:
-        fd = bpf(command, struct.pack("=III", number, 0, 0))
-    except FileNotFoundError:
-        return None
-    try:
-        return look(fd)
-    finally:
-        os.close(fd)
-
-
-def _ids(command: int) -> Iterator[int]:
-    number = 0
-    while True:
-        held = bytearray(struct.pack("=III", number, 0, 0))
-        try:
-            bpf(command, held)
-        except FileNotFoundError:
-            return
-        number = struct.unpack_from("=II", held)[1]
-        yield number
+        return load_code(code, name, flags, kind, attach)
+    except Refused as refusal:
+        what = f"the kernel does not load the program `{name}`: {refusal.strerror}"
+        raise MezzoError(Diagnostic(what, hint=refusal.log.strip())) from refusal
