@@ -134,6 +134,21 @@ def test_a_device_that_is_removed_is_told_and_the_rest_goes_on(ns: str, source: 
         assert made.read("c.count") == "1"
 
 
+def test_a_device_may_be_moved_to_another_namespace(ns: str) -> None:
+    said: list[str] = []
+    text = "FromDevice(t0, METHOD TAP) -> Classifier(12/88b5) -> c :: Collect"
+    with namespace() as other, router(ns, text) as made:
+        made.say = said.append  # type: ignore[method-assign]
+        ip("link", "set", "t0", "netns", other, ns=ns)
+        ip("link", "set", "t0", "up", ns=other)
+        made.run(seconds=5, until=lambda: any("namespace" in line for line in said))
+        assert "t0 is in another namespace now" in said[-1]
+        with host_socket(other, "t0") as host:
+            host.send(frame(1))
+        run_until(made, "c", 1)
+        assert made.collect("c") == [frame(1)]
+
+
 def test_a_name_that_cannot_be_is_refused(ns: str) -> None:
     text = "FromDevice(muchtoolonganame0, METHOD TAP) -> Discard"
     with pytest.raises(MezzoError, match="at most 15 bytes"), router(ns, text):

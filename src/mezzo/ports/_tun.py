@@ -32,7 +32,7 @@ from mezzo.ports._memory import Memory
 from mezzo.ports._segment import HEADER_SIZE, KIND, WHOLE
 from mezzo.ports._watch import Watching
 
-TUNSETOFFLOAD = 0x4004_54D0
+TUNSETOFFLOAD, TUNGETIFF = 0x4004_54D0, 0x8004_54D2
 CHECKSUM, TSO4, TSO6, TSO_ECN, USO4, USO6 = 0x1, 0x2, 0x4, 0x8, 0x20, 0x40
 OFFLOADS = (CHECKSUM | TSO4 | TSO6 | TSO_ECN | USO4 | USO6, CHECKSUM | TSO4 | TSO6 | TSO_ECN, CHECKSUM, 0)
 NOTHING, AGAIN = 0, 0xFFFF_FFFF  # what `fill` gives beside lengths
@@ -73,11 +73,18 @@ class TunPort(Watching):
     queues: tuple[int, ...] = ()
 
     def leave(self):
-        """A queue without a device is in error for ever; what is watched instead, an empty epoll, is never ready."""
-        super().leave()
-        with select.epoll() as quiet:
-            for descriptor in self.queues:
-                os.dup2(quiet.fileno(), descriptor, inheritable=False)
+        """A queue without a device is in error for ever; what is watched instead, an empty epoll, is never ready.
+
+        A device that was moved to another namespace still has its queues.
+        """
+        try:
+            fcntl.ioctl(self.queues[0], TUNGETIFF, bytes(40))
+            return "is in another namespace now"
+        except OSError:
+            with select.epoll() as quiet:
+                for descriptor in self.queues:
+                    os.dup2(quiet.fileno(), descriptor, inheritable=False)
+            return super().leave()
 
     def tell(self, line):
         end = self.ends[0]

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from mezzo.ports import _netdev
 from mezzo.ports.port import Port
 
-WORDS = {"gone": "is gone; the rest goes on"}
-
 
 class Watching(Port):
     """A port that tells when its interface goes down, comes up, changes, or vanishes."""
@@ -40,12 +38,11 @@ class Watching(Port):
         poll.register(stop, select.POLLIN)
         while all(fd != stop for fd, _ in poll.poll()):
             for line in watch.news():
-                if line == "gone":
-                    self.leave()
-                say(f"{self.device} {WORDS.get(line, line)}")
+                say(f"{self.device} {self.leave() if line == 'gone' else line}")
             if watch.is_gone:
                 poll.unregister(watch)
 
-    def leave(self) -> None:
-        """The interface has gone."""
+    def leave(self) -> str:
+        """The interface is not in this namespace any more; gives words for that."""
         self.state = "gone"
+        return "is gone; the rest goes on"
