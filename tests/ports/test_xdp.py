@@ -504,6 +504,23 @@ def give(ns: str, where: tuple[str, int], count: int) -> None:
         made.sendall(bytes(count))
 
 
+def test_two_threads_forward_both_ways(wires: tuple[Pair, Pair]) -> None:
+    """Each direction has a thread; both use the same sockets, one to receive and one to send."""
+    one, two = wires
+    text = (
+        f"f :: FromDevice({one.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
+        f"g :: FromDevice({two.a.name}, METHOD XDP) -> Queue -> u :: ToDevice({one.a.name}, METHOD XDP);"
+        "StaticThreadSched(f 0, t 0, g 1, u 1);"
+    )
+    with router(one.a.ns, text, threads=2) as made, raw_socket(one.b) as left, raw_socket(two.b) as right:
+        for n in range(200):
+            left.send(frame(n))
+            right.send(frame(n))
+        made.run(seconds=10, until=lambda: all(int(made.elements[k].count) == 200 for k in "tu"))
+        assert [int(made.elements[k].count) for k in "fgtu"] == [200] * 4
+        assert made.conservation().balanced
+
+
 def test_offloads_are_put_back(pair: Pair) -> None:
     """Jo03."""
     before = run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
