@@ -56,7 +56,7 @@ def llc(data: bytes) -> bytes:
     return data[:12] + (len(data) - 6).to_bytes(2, "big") + bytes.fromhex("aaaa03000000") + data[12:]
 
 
-WAYS = {"": bytes, "ENCAP DIX": bytes, "ENCAP PI": lambda d: b"\0\0" + d[12:14] + d, "ENCAP LLC": llc}
+WAYS = {"": bytes, "ENCAP PI": lambda d: b"\0\0" + d[12:14] + d, "ENCAP LLC": llc}
 
 
 @both_targets
