@@ -561,6 +561,10 @@ def test_a_strangers_program_is_not_removed(pair: Pair) -> None:
         assert _xdp_port.Port.refusal(name) == f"it has the XDP program `stranger` (id {number})"
         with router("", text.replace("METHOD XDP", "METHOD XDP, FORCE true")) as made:
             assert f"replaced\treplaced the program `stranger` (id {number}, native)" in made.read("f.port")
+        os.close(link)
+        link = _attach.attach(program, index, "generic")
+        with router("", text, force=True) as made:
+            assert "replaced the program `stranger`" in made.read("f.port")
     os.close(link)
     os.close(program)
 

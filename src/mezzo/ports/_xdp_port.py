@@ -100,7 +100,7 @@ class Port(Watching):
         if longest > most:
             fits = 1 << (longest + arena.frame_size - most - 1).bit_length()
             what = f"{self.device} has the MTU {link.mtu}; frames of {arena.frame_size} bytes take {most - FRAMING}"
-            raise MezzoError(Diagnostic(what, hint=f"have frames of {fits} bytes, or a smaller MTU"))
+            raise MezzoError(Diagnostic(what, hint=f"have frames of {fits} bytes (--frame-size), or a smaller MTU"))
 
     def prepare_peer(self, link: _netdev.Link) -> None:
         """Switches off what would come as something else than bytes on a wire."""
@@ -148,7 +148,7 @@ class Port(Watching):
         for frags in (True,) if self.scattered else (False, True):
             request = {
                 "do": "xdp", "device": self.device, "queues": 0, "mode": attach, "frags": frags,
-                "force": self.option("force", False), "take": " ".join(map(str, self.option("take", ()))) or "all",
+                "force": self.force or self.option("force", False), "take": " ".join(map(str, self.option("take", ()))) or "all",
             }  # fmt: skip
             try:
                 (program, *sockets), facts = privileged.ask(request)

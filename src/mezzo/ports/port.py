@@ -43,6 +43,7 @@ class Port:
         self.refusals: list[str] = []  # better ways that were tried, and why they were refused
         self.troubles: list[str] = []  # what could not be undone
         self.opened = False  # has it memory
+        self.force = False  # may it take a device from others
         self.state = "closed"  # open, closed, or gone: the device went away
         self._traces: dict[str, int] = {}
         self._undo: list[tuple[str, Undo]] = []
@@ -164,8 +165,9 @@ class Port:
 class PortTable:
     """The ports of one router: `router.ports`."""
 
-    def __init__(self) -> None:
+    def __init__(self, force: bool = False) -> None:
         self.all: dict[tuple[str, str], Port] = {}
+        self.force = force
 
     def __iter__(self) -> Any:
         return iter(self.all.values())
@@ -199,6 +201,7 @@ class PortTable:
         if self.all.setdefault(key, port) is not port:
             raise MezzoError(f"two ports stand for {port.name}; give both ends the same one")
         port.attach(end)
+        port.force = self.force
         end.port = port
 
     def _open(self, port: Port, arena: Arena) -> None:

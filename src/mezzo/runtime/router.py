@@ -84,6 +84,7 @@ class Router:
         trace: Callable[[Element, int, Packet], None] | None = None,
         cache: bool = True,
         text: str = "",
+        force: bool = False,
     ) -> None:
         self.plan, self.graph, self.virtual, self.text = (
             plan,
@@ -101,7 +102,7 @@ class Router:
         self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
-        self.ports = PortTable()
+        self.ports = PortTable(force)
         self.threads = plan.threading.count if plan.threading is not None else 1
         check_fit(self.threads, target, trace is not None)
         self.arena = Arena(frames, frame_size, self.threads)

@@ -47,6 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--open", metavar="SOCKET", default="", help="open interfaces by the mezzo-open that listens there"
     )
+    how.add_argument("--force", action="store_true", help="replace what another program attached to an interface")
     what = parser.add_argument_group("what it tells")
     what.add_argument(
         "--handlers",
@@ -147,6 +148,7 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
         frames=args.frames,
         frame_size=args.frame_size,
         threads=args.threads,
+        force=args.force,
         trace=tracer.seen if tracer else None,
     )
 
