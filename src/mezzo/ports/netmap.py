@@ -181,7 +181,9 @@ class Receiver(_Half, FromDevice):
     # -- packet code
 
     def receive(self) -> u32:
-        self.again_ns = u64(NEVER)
+        if self.again_ns != NEVER and now() < self.again_ns:
+            return space(self.ring, self.slots)
+        self.again_ns = NEVER
         n = self.gather_all()
         if n == 0 and self.gone == 0 and self.again_ns == NEVER and self.sync(RXSYNC):
             n = self.gather_all()
@@ -342,7 +344,7 @@ class Transmitter(_Half, ToDevice):
                 piece = min(left, u32(size))
                 left -= piece
                 last = head
-                self.copy(slot_at(ring, head), buffers, size, from_at, piece, left != 0)
+                self.put(slot_at(ring, head), buffers, size, from_at, piece, left != 0)
                 from_at += piece
                 head = after(head, n)
             set_mem_u16(slot + 6, u16(parts))
@@ -357,7 +359,7 @@ class Transmitter(_Half, ToDevice):
             set_mem_u64(at + OURS, head)
         return used
 
-    def copy(self, slot: u64, buffers: u64, size: u64, from_at: u64, length: u32, more: flag):
+    def put(self, slot: u64, buffers: u64, size: u64, from_at: u64, length: u32, more: flag):
         """Into the buffer that the slot has.  The kernel may have put another one there, and says so by a flag."""
         word = mem_u64(slot)
         mem_copy(buffers + u64(u32(word)) * size, from_at, length)
