@@ -147,9 +147,14 @@ class Port(Watching):
         # A driver that refuses the MTU may take it from a program that knows packets of several buffers.
         for frags in (True,) if self.scattered else (False, True):
             request = {
-                "do": "xdp", "device": self.device, "queues": 0, "mode": attach, "frags": frags,
-                "force": self.force or self.option("force", False), "take": " ".join(map(str, self.option("take", ()))) or "all",
-            }  # fmt: skip
+                "do": "xdp",
+                "device": self.device,
+                "queues": 0,
+                "mode": attach,
+                "frags": frags,
+                "force": self.force or self.option("force", False),
+                "take": " ".join(map(str, self.option("take", ()))) or "all",
+            }
             try:
                 (program, *sockets), facts = privileged.ask(request)
             except privileged.Refused as refusal:
