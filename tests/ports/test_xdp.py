@@ -35,7 +35,7 @@ from tests.ports.netlab import (
     wait_until,
 )
 
-pytestmark = pytest.mark.needs_root
+pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 both_targets = pytest.mark.parametrize("target", ["native", "python"])
 SMALL = {"frames": 4096}
 
