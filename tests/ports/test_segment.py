@@ -287,6 +287,21 @@ def test_segments_in_a_tunnel(bench: Workbench, tunnel: str) -> None:
                 assert bytes(told[TCP].payload) == bytes(built[TCP].payload)[1000 * index :][:1000]
 
 
+@pytest.mark.parametrize("tunnel", list(OUTER))
+def test_an_unfinished_checksum_in_a_tunnel(bench: Workbench, tunnel: str) -> None:
+    for outer in (IP(src="192.0.2.1", dst="192.0.2.2"), IPv6(src="fd01::1", dst="fd01::2")):
+        for version in (4, 6):
+            inner = frame(version, TCP(sport=1, dport=2), b"payload")
+            around = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / OUTER[tunnel](outer.copy())
+            whole = bytes(around / inner.payload)
+            part = unfinished(inner)[0][14:]
+            memory = Memory(whole[: -len(part)] + part)
+            assert bench.call("look_and_finish", memory.at, memory.length)
+            assert memory.bytes() == whole
+            bench.call("look_and_finish", memory.at, memory.length)
+            assert memory.bytes() == whole
+
+
 def test_what_is_no_super_packet_is_refused(bench: Workbench) -> None:
     built = frame(4, TCP(sport=1, dport=2), b"x" * 3000)
     data, start, _ = unfinished(built)

@@ -12,7 +12,8 @@ Rules: addresses are of whole frames, offsets are checked against `length` befor
 from mezzo.elements import flag, mem_sum16, mem_u8, mem_u16, set_mem_u16, u8, u16, u32, u64
 
 IP4, IP6, VLAN, SERVICE_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8
-TCP, UDP = 6, 17
+TCP, UDP, GRE, IP_IN_IP, IP6_IN_IP = 6, 17, 47, 4, 41
+VXLAN, OLD_VXLAN, GENEVE, BRIDGED = 4789, 8472, 6081, 0x6558  # ports of UDP; GRE's type for Ethernet
 HOP_BY_HOP, OPTIONS = 0, 60
 FRAGMENT = 0x3FFF  # more fragments, or a place behind the first
 NOWHERE = 0
@@ -56,13 +57,57 @@ def finish(at: u64, length: u32, start: u32, offset: u32) -> flag:
 
 
 def finish_if_partial(at: u64, length: u32) -> flag:
-    """Finishes the TCP or UDP checksum of an Ethernet frame when it is unfinished; was it?"""
+    """Finishes the unfinished TCP or UDP checksum of an Ethernet frame, or of the one in its tunnel; was there one?"""
     net = network_offset(at, length)
     if net == NOWHERE:
+        return False
+    inner = tunnelled(at, length, net)
+    if inner != NOWHERE and finish_ip(at, length, inner):
+        return True  # the outer checksum is whole, and reckons with a whole inner one (local checksum offload)
+    return finish_ip(at, length, net)
+
+
+def finish_ip(at: u64, length: u32, net: u32) -> flag:
+    if net + 20 > length:
         return False
     if mem_u8(at + net) >> 4 == 4:
         return finish_ip4(at, length, net)
     return finish_ip6(at, length, net)
+
+
+def tunnelled(at: u64, length: u32, net: u32) -> u32:
+    """Where the IP packet in a tunnel (VXLAN, Geneve, GRE, IP in IP) begins; NOWHERE when it is none."""
+    if net + 48 > length:
+        return NOWHERE
+    four = mem_u8(at + net) >> 4 == 4
+    protocol = mem_u8(at + net + (9 if four else 6))
+    start = net + (u32(mem_u8(at + net) & 15) * 4 if four else u32(40))
+    if start + 24 > length:
+        return NOWHERE
+    if protocol in (IP_IN_IP, IP6_IN_IP):
+        return start
+    if protocol == GRE:
+        flags, carried = mem_u8(at + start), net16(at + start + 2)
+        start += 4 + u32(flags >> 5 & 4) + u32(flags >> 3 & 4) + u32(flags >> 2 & 4)  # checksum, key, sequence number
+        if carried == BRIDGED:
+            return within(at, length, start)
+        return start if carried in (IP4, IP6) else u32(NOWHERE)
+    if protocol != UDP:
+        return NOWHERE
+    port = net16(at + start + 2)
+    if port in (VXLAN, OLD_VXLAN):
+        return within(at, length, start + 16)
+    if port == GENEVE:
+        return within(at, length, start + 16 + u32(mem_u8(at + start + 8) & 0x3F) * 4)
+    return NOWHERE
+
+
+def within(at: u64, length: u32, start: u32) -> u32:
+    """Where IP begins in the Ethernet frame at `start`."""
+    if start + 34 > length:
+        return NOWHERE
+    net = network_offset(at + start, length - start)
+    return start + net if net != NOWHERE else u32(NOWHERE)
 
 
 def finish_ip4(at: u64, length: u32, net: u32) -> flag:
