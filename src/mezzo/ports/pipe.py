@@ -16,7 +16,6 @@ Which process may: those of one user, in one network namespace (see `_members`; 
 
 import os
 import re
-import select
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
@@ -133,9 +132,6 @@ class Port(SharedPort):
     def kernel_drops(self):
         return 0
 
-    def descriptors(self):
-        return [(end, self.bell(self.place, end.is_transmitter), select.POLLIN) for end in self.ends]
-
     def frames(self):
         return {f"ring of {end.name}": end.frames_here() for end in self.rings}
 
@@ -194,6 +190,7 @@ class Receiver(_Half, _Reader, FromDevice):
         return between(self.next, self.seen, self.depth)
 
     def receive(self) -> u32:
+        self.is_up()
         there = between(self.next, self.seen, self.depth)
         if there == 0:
             there = self.look()
@@ -242,6 +239,7 @@ class Transmitter(_Half, ToDevice):
         self.flying = unread
 
     def transmit(self):
+        self.is_up()
         self.pass_frames()
         room = space(self.ring, self.slots)
         if room < self.slots >> 1 or self.bql:

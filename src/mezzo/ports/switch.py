@@ -14,7 +14,6 @@ gone, even of one that was killed, is forgotten with it.  Frames that a killed p
 Which process may: those of one user, in one network namespace (see `_members`; how it works: see `_shared`).
 """
 
-import select
 import struct
 
 from mezzo.base import Diagnostic, MezzoError
@@ -167,9 +166,6 @@ class Port(SharedPort):
         known = [(e & ADDRESS, e >> 48 & 0xFF) for e in entries if e and there.get(e >> 48 & 0xFF) == e >> 56]
         return sorted((int.from_bytes(address.to_bytes(6, "little"), "big"), place) for address, place in known)
 
-    def descriptors(self):
-        return [(end, self.members.bells[self.place], select.POLLIN) for end in self.receivers.values()]
-
     def frames(self):
         return {f"ring of {end.name}": end.frames_here() for end in self.rings}
 
@@ -205,7 +201,7 @@ class _Half(_Sleeper):
         super().initialize()
         port = self.port
         self.use_ring(port.rings[self])
-        self.use_bell(port.members.bells[port.place], port.own.address)
+        self.use_bell(port.members.bells[port.place], port.own.address, not self.is_transmitter)
         self.me, self.there, self.lines = port.place, port.own.address, port.base
         self.channel_size = port.layout.channel_size
         self.use_layout(port.layout)
@@ -238,6 +234,7 @@ class Receiver(_Half, _Reader, FromDevice):
             self.next[sender] = port.words.index(port.layout.channel(sender, self.me) + TAIL_AT)
 
     def receive(self) -> u32:
+        self.is_up()
         self.again_ns = NEVER
         self.scan()
         if space(self.ring, self.slots) == 0 and self.is_tired():
