@@ -37,6 +37,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "tso": ("tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp6-segmentation", "tx-tcp-mangleid-segmentation"),
     "uso": ("tx-udp-segmentation",),
     "gso": ("tx-generic-segmentation",),
+    "tunnel-gso": (
+        "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation", "tx-gre-segmentation", "tx-gre-csum-segmentation",
+        "tx-ipxip4-segmentation", "tx-ipxip6-segmentation",
+    ),
     "gro": ("rx-gro",),
     "lro": ("rx-lro",),
     "txvlan": ("tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"),

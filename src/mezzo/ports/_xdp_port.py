@@ -32,7 +32,7 @@ RINGS = ("rx", "tx", "fill", "completion")
 LARGEST_MTU = _xsk.PAGE - _xsk.KERNEL_HEADROOM - 14 - 320  # of a veth: a page, less headroom, header, skb_shared_info
 FRAMING = 18  # Ethernet header and a VLAN tag
 # What the other end of a veth must do by itself, because AF_XDP shows bytes alone: cut super-packets, put tags in.
-PEER_OFF = ["tso", "uso", "gso", "txvlan"]
+PEER_OFF = ["tso", "uso", "gso", "tunnel-gso", "txvlan"]
 HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
 
 

@@ -281,6 +281,10 @@ class Receiver(_Half, FromDevice):
         self.part = NO_FRAME
 
 
+TUNNELS = (_checksum.GRE, _checksum.IP_IN_IP, _checksum.IP6_IN_IP)
+TUNNEL_PORTS = (0xB512, 0x1821, 0xC117)  # 4789, 8472 (VXLAN) and 6081 (Geneve) as they stand in memory
+
+
 def may_be_partial(at: u64) -> flag:
     """A quick look at a frame: no for what is no TCP or UDP, and for plain IPv4 with a checksum that is whole.
 
@@ -291,7 +295,9 @@ def may_be_partial(at: u64) -> flag:
         return kind in (ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN)
     protocol = mem_u8(at + 23)
     if protocol != TCP and protocol != UDP:
-        return False
+        return protocol in TUNNELS
+    if protocol == UDP and mem_u16(at + 36) in TUNNEL_PORTS:
+        return True
     total = mem_u16(at + 16)
     size = ((total << 8) | (total >> 8)) - 20
     sum: u64 = u64(mem_u32(at + 26)) + mem_u32(at + 30) + (u32(protocol) << 8) + ((size << 8) | (size >> 8))
