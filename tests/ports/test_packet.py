@@ -77,8 +77,9 @@ def patched(target: str = "native", method: str = "PACKET") -> Iterator[tuple[En
     ):
         ip("address", "add", "10.7.0.1/24", "dev", a.a.name, ns=left)
         ip("address", "add", "10.7.0.2/24", "dev", b.b.name, ns=right)
+        how = f"METHOD {method}"
         text = "".join(
-            f"f{k} :: FromDevice({x}, METHOD {method}, PROMISC true) -> Queue -> t{k} :: ToDevice({y}, METHOD {method});"
+            f"f{k} :: FromDevice({x}, {how}, PROMISC true) -> Queue -> t{k} :: ToDevice({y}, {how});"
             for k, (x, y) in enumerate([(a.b.name, b.a.name), (b.a.name, a.b.name)])
         )
         with router(middle, text, target=target) as made, running(made):
