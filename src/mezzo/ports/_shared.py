@@ -44,7 +44,6 @@ from mezzo.elements import (
     load_acquire_u32,
     mem_copy,
     mem_u32,
-    mem_u64,
     now,
     set_mem_u16,
     set_mem_u32,
@@ -55,7 +54,7 @@ from mezzo.elements.thread_scheduler import ASLEEP
 from mezzo.ports import port
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
-from mezzo.ports._slots import HEAD, TAIL, after, ahead, between, put_slot, slot_at
+from mezzo.ports._slots import HEAD, TAIL, after, ahead, between, put_slot
 from mezzo.ports.ring import address_of_map, ring_slots
 
 LINE, APART = 64, 128  # processors fetch lines in pairs
@@ -222,7 +221,7 @@ def put_packet(channel: u64, index: u32, slots: u32, rest: u32, at: u64, length:
 
 
 def get_length(channel: u64, index: u32, most: u32) -> u32:
-    """The length of the packet in a slot; NOTHING when it cannot be.  For a whole batch first, as `put_length`."""
+    """The length of the packet in a slot; NOTHING when it cannot be."""
     length = mem_u32(channel + SLOTS_AT + u64(index) * LINE)
     return length if length <= most else u32(NOTHING)
 
@@ -306,11 +305,9 @@ class _Reader(_Sleeper):
     def take(self, channel: u64, at: u32, count: u32) -> u32:
         """Copies packets into frames and slots of our ring; the index of the first that stays."""
         tail, n = mem_u32(self.ring + TAIL), self.slots
-        first = tail
-        from_ = at
-        self.touch(channel, at, min(count, BATCH))
-        most = min(n - 1 - between(mem_u32(self.ring + HEAD), tail, n), BATCH)
-        for _ in bounded(min(count, most), BATCH):
+        most = min(min(count, n - 1 - between(mem_u32(self.ring + HEAD), tail, n)), BATCH)
+        self.touch(channel, at, most)
+        for _ in bounded(most, BATCH):
             f = self.take_frame()
             if f == NO_FRAME:
                 self.hungry += 1
@@ -318,18 +315,11 @@ class _Reader(_Sleeper):
                 break
             length = get_length(channel, at, self.longest_slot)
             start = min(u32(FRAME_START + (f & 3) * STAGGER), self.frame_size - min(length, self.frame_size))
+            if length != NOTHING:
+                get_packet(channel, at, self.depth, self.rest, frame_address(f) + start, length)
             put_slot(self.ring, tail, u64(f) | u64(length) << 32, start)
             tail = after(tail, n)
             at = after(at, self.depth)
-        for _ in bounded(between(first, tail, n), BATCH):
-            place = slot_at(self.ring, first)
-            word = mem_u64(place)
-            length = u32(word >> 32) & 0xFFFF
-            if length != NOTHING:
-                to = frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF)
-                get_packet(channel, from_, self.depth, self.rest, to, length)
-            first = after(first, n)
-            from_ = after(from_, self.depth)
         set_mem_u32(self.ring + TAIL, tail)
         return at
 
