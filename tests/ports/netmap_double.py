@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mezzo.ports import _netmap_abi as abi
+from mezzo.ports._netmap_over import map_over
 from mezzo.ports.ring import Ring, RingError
 from tests.ports.netmap_double_ports import Monitor, Nic, Pipe, Port, Switch, Vale
 from tests.ports.netmap_double_rings import RX, TX, KernelError, Kring, Memory, Slot
@@ -157,6 +158,11 @@ class NetmapDouble:
         if file.port is None:
             raise OSError(errno.ENODEV, "No such device")
         return mmap.mmap(file.port.memory.fd, size)
+
+    def map_over(self, address: int, size: int, fd: int, offset: int) -> None:
+        port = self.files[fd].port
+        assert port is not None
+        map_over(address, size, port.memory.fd, offset)
 
     def ioctl(self, fd: int, request: int, argument: Any = None) -> int:
         """As fcntl.ioctl with a buffer that is changed in place."""

@@ -587,3 +587,117 @@ def test_wrappers_around_the_port(kernel: NetmapDouble, target: str, tmp_path: A
         assert 50 < len(b.sent) < 150 and len(set(b.sent)) < 100
         assert router.conservation().balanced
     assert (tmp_path / "x.pcap").stat().st_size > 60 * 60
+
+
+# -- without a copy
+
+
+def zero_copy(kernel: NetmapDouble, target: str, **options: Any) -> Router:
+    return forward(target=target, more="ZERO_COPY true", **{"frames": 1000, **options})
+
+
+def test_buffers_go_from_ring_to_ring(kernel: NetmapDouble, target: str) -> None:
+    a, b = kernel.add_nic("eth0", slots=(64, 64)), kernel.add_nic("eth1", slots=(64, 64))
+    with zero_copy(kernel, target) as router:
+        received, sending = a.krings[RX][0].buffers(), b.krings[TX][0].buffers()
+        packets = [frame(k, 60 + k) for k in range(50)]
+        for data in packets:
+            assert a.arrive(data)
+        run_until(router, "t.count", 50)
+        assert b.sent == packets
+        assert b.krings[TX][0].buffers()[:50] == received[:50], "what was received is what is sent"
+        assert not set(a.krings[RX][0].buffers()) & set(received[:50])
+        router.run(seconds=0.25)
+        assert router.conservation().balanced
+        assert router.arena.free_count == 500 == len(set(router.arena.free_frames()))
+        assert set(sending[:50]) <= {*router.arena.free_frames(), *a.krings[RX][0].buffers()}
+        assert "zero copy\tframes 0 to 999 are buffers" in router.read("f.port")
+    assert kernel.lost() == {}
+
+
+def test_io16_the_same_interface_in_and_out_loses_nothing(kernel: NetmapDouble, target: str) -> None:
+    nic = kernel.add_nic("eth0", slots=(32, 32))
+    chance, sent = random.Random(3), []
+    text = "f :: FromDevice(eth0, METHOD NETMAP, ZERO_COPY true) -> Queue -> t :: ToDevice(eth0, METHOD NETMAP);"
+    with Router.from_click(text, target=target, frames=500) as router:
+        kernel.check_rings(*nic.krings[RX], *nic.krings[TX])
+        for _ in range(60 if target == "python" else 300):
+            for _ in range(chance.randint(0, 20)):
+                if nic.arrive(frame(len(sent), chance.randint(14, 1500))):
+                    sent.append(nic.waiting[nic.krings[RX][0]][-1])
+            router.run(rounds=chance.randint(1, 6))
+        run_until(router, "t.count", len(sent))
+        assert nic.sent == sent and kernel.broken == []
+        assert router.conservation().balanced
+
+
+def test_what_does_not_begin_where_its_buffer_does_is_copied(kernel: NetmapDouble, target: str) -> None:
+    a, b = kernel.add_nic("eth0"), kernel.add_nic("eth1")
+    text = """
+    FromDevice(eth0, METHOD NETMAP, ZERO_COPY true) -> Strip(14)
+      -> Queue -> t :: ToDevice(eth1, METHOD NETMAP, ZERO_COPY true);
+    i :: Feed -> Queue -> u :: ToDevice(eth0, METHOD NETMAP, ZERO_COPY true);
+    """
+    with Router.from_click(text, target=target, frames=2000) as router:
+        a.arrive(frame(1, 100))
+        router.feed("i", [frame(2), frame(3, 1500)])
+        run_until(router, "t.count", 1)
+        run_until(router, "u.count", 2)
+        assert b.sent == [frame(1, 100)[14:]]
+        assert a.sent == [frame(2), frame(3, 1500)]
+        assert router.conservation().balanced
+
+
+def test_packets_that_are_held_at_the_end_go_back_too(kernel: NetmapDouble, target: str) -> None:
+    a = kernel.add_nic("eth0")
+    text = "f :: FromDevice(eth0, METHOD NETMAP, ZERO_COPY true) -> q :: Queue(1000) -> Idle;"
+    with Router.from_click(text, target=target, frames=1000) as router:
+        for k in range(200):
+            a.arrive(frame(k))
+        run_until(router, "f.count", 200)
+        assert router.read("q.length") == "200"
+        assert router.conservation().balanced
+    assert kernel.lost() == {}
+
+
+def test_a_pipe_without_a_copy(kernel: NetmapDouble, target: str) -> None:
+    """Two routers, each with the other's buffers over and over."""
+    left = "i :: Feed -> q :: Queue(1000) -> t :: ToDevice(vale9:p{1, METHOD NETMAP, ZERO_COPY true, RING 16);"
+    right = "f :: FromDevice(vale9:p}1, METHOD NETMAP, ZERO_COPY true, RING 16) -> c :: Collect;"
+    with (
+        Router.from_click(left, target=target, frames=300) as one,
+        Router.from_click(right, target=target, frames=300) as two,
+    ):
+        found: list[bytes] = []
+        for turn in range(20):
+            one.feed("i", [frame(20 * turn + k) for k in range(20)])
+            one.run(seconds=0.001)
+            two.run(seconds=0.001)
+            found += two.collect("c")
+        for _ in range(100):
+            one.run(seconds=0.001)
+            two.run(seconds=0.001)
+            found += two.collect("c")
+            if len(found) == 400:
+                break
+        assert found == [frame(k) for k in range(400)]
+        assert one.conservation().balanced and two.conservation().balanced
+
+
+def test_why_frames_are_no_buffers(kernel: NetmapDouble) -> None:
+    a, b = kernel.add_nic("eth0"), kernel.add_nic("eth1")
+    options = [
+        ({"frame_size": 4096}, "zero copy: frames have 4096 bytes, its buffers 2048"),
+        ({"threads": 2}, "zero copy: several threads run this router"),
+    ]
+    for option, why in options:
+        with zero_copy(kernel, "native", **option) as router:
+            a.arrive(frame(1))
+            run_until(router, "t.count", 1)
+            assert why in router.read("f.refusals")
+            assert "zero copy\tno" in router.read("t.port")
+    assert len(b.sent) == 2
+    with zero_copy(kernel, "native", frames=64) as router:
+        assert "zero copy: only 0 of its 32 spare buffers have a number below 64" in router.read("f.refusals")
+    with forward("eth0", "vale9:a", more="ZERO_COPY true", frames=1000) as router:
+        assert "zero copy: its memory is 2, that of `eth0` 1" in router.read("t.refusals")

@@ -27,6 +27,7 @@ from mezzo.ports import _netmap_abi as abi
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import set_mtu
+from mezzo.ports._netmap_over import frames_in_rings, is_over, lay_over, map_over, why_not
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring, address_of_map
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class Kernel:
     def close(self, fd: int) -> None:
         os.close(fd)
 
+    def map_over(self, address: int, size: int, fd: int, offset: int) -> None:
+        map_over(address, size, fd, offset)
+
     def link(self, name: str) -> _netdev.Link | None:
         return _netdev.maybe_link(name)
 
@@ -86,7 +90,8 @@ class Port(port.Port):
         super().__init__(device, **hooks)
         self.spec = abi.parse(device)
         self.kernel = system or self.system or Kernel()
-        self.fd, self.buffer_size = -1, 0
+        self.fd, self.buffer_size, self.buffer_count, self.buffers_at = -1, 0, 0, 0
+        self.swappable = 0  # frames that are buffers
         self.told: dict[str, Any] = {}
         self.answer: dict[str, int] = {}
         self.rings: dict[int, list[Found]] = {RECEIVE: [], TRANSMIT: []}
@@ -106,6 +111,7 @@ class Port(port.Port):
             self.answer = self.register()
             self.map_memory()
             self.find_rings()
+            self.share_buffers(arena)
             self.furnish()
             self.prepare_host()
             self.hear_all()
@@ -135,7 +141,7 @@ class Port(port.Port):
     def register(self) -> dict[str, int]:
         spec = self.spec
         slots = next((end.slots_ for end in self.ends if end.slots_), 0)
-        wishes = {"tx_slots": slots, "rx_slots": slots} | spec.config
+        wishes = {"tx_slots": slots, "rx_slots": slots, "extra_bufs": self.extra_buffers()} | spec.config
         body = abi.REGISTER_BODY.pack(
             mode=spec.mode, ringid=spec.ring, flags=spec.flags | abi.NO_TX_POLL, mem_id=self.memory_number(), **wishes
         )
@@ -175,6 +181,40 @@ class Port(port.Port):
             return f"it cannot have the memory {spec.memory or spec.share}", "leave @ out: facts say which one it has"
         return REFUSED.get(number, ("", ""))
 
+    def extra_buffers(self) -> int:
+        """Buffers besides those in rings: frames of a router without copies.  The other half of the frames is for the
+        buffers in rings, of this port and of those that come: the kernel gives the lowest numbers first."""
+        if self.arena is None or is_over(self.arena) or not any(end.zero_copy for end in self.ends):
+            return 0
+        return self.arena.frames // 2
+
+    def share_buffers(self, arena: Arena) -> None:
+        if not any(end.zero_copy for end in self.ends):
+            return
+        if why := why_not(self, arena):
+            self.refusals.append(f"zero copy: {why}")
+            return
+        self.swappable = lay_over(self, arena)
+
+    def beside_xdp(self) -> bool:
+        return any(other.method == "xdp" for other in self.ends[0].router.ports)
+
+    @property
+    def bytes(self) -> mmap.mmap:
+        assert self.map is not None
+        return self.map
+
+    def get_list(self) -> int:
+        """The first of the extra buffers."""
+        return abi.IF.get(self.map, "bufs_head", self.answer["offset"])  # type: ignore[arg-type]
+
+    def set_list(self, head: int) -> None:
+        abi.IF.set(self.map, "bufs_head", head, self.answer["offset"])  # type: ignore[arg-type]
+
+    def slot_frames(self) -> list[int]:
+        """The frames in slots of ours."""
+        return [frame for end in self.ends for frame in end.frames_of_slots()]
+
     def map_memory(self) -> None:
         self.map = self.kernel.mmap(self.fd, self.answer["memsize"])
         self.keep("unmapping the memory", self.unmap)
@@ -196,6 +236,16 @@ class Port(port.Port):
                 offsets = struct.unpack_from(f"<{count}q", self.map, at)  # type: ignore[arg-type]
                 at += 8 * count
                 self.rings[direction] += [Found(n, base + o, is_host) for n, o in enumerate(offsets) if o]
+        for ring in (self.rings[TRANSMIT] + self.rings[RECEIVE])[:1]:
+            told = self.ring_header(ring)
+            self.buffers_at, self.buffer_size = ring.at + told["buf_ofs"], told["buf_size"]
+            self.buffer_count = (self.answer["memsize"] - self.buffers_at) // self.buffer_size
+
+    def ring_header(self, ring: Found) -> dict[str, int]:
+        head = memoryview(self.bytes)[ring.at : ring.at + abi.RING_HEADER]
+        told = abi.RING.values(head)
+        head.release()
+        return told
 
     def furnish(self) -> None:
         """Gives every end the records of its rings, and a ring of slots of the arena."""
@@ -227,14 +277,8 @@ class Port(port.Port):
         end.use_rings(table, found, ring)
 
     def record(self, ring: Found) -> bytes:
-        head = memoryview(self.map)[ring.at : ring.at + abi.RING_HEADER]  # type: ignore[arg-type]
-        told = abi.RING.values(head)
-        head.release()
-        first, size = ring.at + told["buf_ofs"], told["buf_size"]
-        self.buffer_size = size
-        base = address_of_map(self.map)
-        count = (self.answer["memsize"] - first) // size
-        where = base + ring.at, told["num_slots"], base + first, size, count
+        told, base = self.ring_header(ring), address_of_map(self.map)
+        where = base + ring.at, told["num_slots"], base + self.buffers_at, self.buffer_size, self.buffer_count
         return struct.pack("<10Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
 
     # -- around the device
@@ -268,6 +312,7 @@ class Port(port.Port):
             for direction, name in ((RECEIVE, "receive rings"), (TRANSMIT, "transmit rings")):
                 said[name] = " ".join(r.name for r in self.rings[direction]) or "none"
             said["slots"] = f"{self.answer['rx_slots']} {self.answer['tx_slots']}"
+            said["zero copy"] = f"frames 0 to {self.swappable - 1} are buffers" if self.swappable else "no"
             said["memory"] = f"{self.answer['mem_id']}, {self.answer['memsize']} bytes"
         return said | self.told
 
@@ -276,7 +321,8 @@ class Port(port.Port):
         return [(end, self.fd, select.POLLOUT) for end in self.ends]
 
     def frames(self) -> dict[str, int]:
-        return {f"slots of {end.name}": end.frames_here() for end in self.ends}
+        told = {f"slots of {end.name}": len(end.frames_of_slots()) for end in self.ends}
+        return told | {"rings of netmap": frames_in_rings(self)}
 
     def mac(self) -> int:
         return int(self.link.mac.replace(":", ""), 16) if self.link is not None and self.link.mac else 0

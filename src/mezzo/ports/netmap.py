@@ -6,9 +6,10 @@ Names are netmap's; `_netmap_abi` lists them: an interface eth0, the host's side
 eth0-3, a port of a switch vale0:a, the ends of a pipe eth0{1 and eth0}1, a monitor eth0/rt.  It needs the kernel module
 and the right to open /dev/netmap.  While an interface is open its packets do not reach the host.
 
-Packets are copied between netmap's buffers and frames of the arena.  What is spread over several slots (NS_MOREFRAG)
-is joined, and what is longer than a buffer is split when it leaves; a packet is never sent in part.  One RXSYNC is made
-when the rings are empty, one TXSYNC a batch.
+Packets are copied between netmap's buffers and frames of the arena; with ZERO_COPY frames are buffers (`_netmap_over`),
+and a packet that begins where its buffer does is forwarded without a copy, among ports of one memory.  What is spread
+over several slots (NS_MOREFRAG) is joined, and what is longer than a buffer is split when it leaves; a packet is never
+sent in part.  One RXSYNC is made when the rings are empty, one TXSYNC a batch.
 
 Rules of rings, looked at whenever the driver does: indexes are in the ring, tail never goes back, nobody else moves
 head.  A ring where one is broken is told once and left alone; the others go on.
@@ -20,6 +21,8 @@ import select
 from mezzo.base import MezzoError
 from mezzo.elements import (
     NO_FRAME,
+    Arg,
+    Bool,
     ConfigError,
     bounded,
     flag,
@@ -87,6 +90,9 @@ RULES = {
 class _Half(_WithMtu, _End):
     """What both ends know."""
 
+    zero_copy = Arg(Bool(), False, "frames are netmap's buffers, which ports of one memory exchange", positional=False)
+
+    swappable: u64  # frames below this one are buffers
     table: u64  # records of this end's rings
     rings: u32
     fd: i64
@@ -157,6 +163,7 @@ class _Half(_WithMtu, _End):
     def use_rings(self, table, found, ring):
         self.found, self.table, self.rings = found, table.address, len(found)
         self.fd, self.ioctl_at = self._port.fd, self._port.kernel.ioctl_at
+        self.swappable = self._port.swappable
         self.use_ring(ring)
 
 
@@ -228,6 +235,14 @@ class Receiver(_Half, FromDevice):
                     self.again_ns = now() + NO_MEMORY_NS
                     break
                 filled = 0
+                if self.zero_copy and index < self.swappable and flags & MORE_FRAG == 0:
+                    set_mem_u64(slot_at(ring, head), u64(part) | u64(length) << 32 | u64(BUF_CHANGED) << 48)
+                    head = after(head, n)
+                    self.arrive(own, u32(index), 0, length, flags)
+                    own = after(own, self.slots)
+                    room -= 1
+                    part = NO_FRAME
+                    continue
             start = self.first + (part & 3) * STAGGER
             if start + filled + length <= self.frame_size:
                 mem_copy(frame_address(part) + start + filled, buffers + index * size, length)
@@ -239,10 +254,7 @@ class Receiver(_Half, FromDevice):
                 self.too_long += 1
                 self.give_frame(part)
             else:
-                mark = u64(OUTGOING) << 48 if flags & TX_MON != 0 else u64(0)
-                if self.finishes and finish_if_partial(frame_address(part) + start, filled):
-                    self.finished += 1
-                put_slot(self.ring, own, u64(part) | u64(filled) << 32 | mark, start)
+                self.arrive(own, part, start, filled, flags)
                 own = after(own, self.slots)
                 room -= 1
             part = NO_FRAME
@@ -253,6 +265,13 @@ class Receiver(_Half, FromDevice):
         set_mem_u64(at + OURS, head)
         set_mem_u64(at + SEEN, tail)
         return space(self.ring, self.slots)
+
+    def arrive(self, at: u32, frame: u32, start: u32, length: u32, flags: u32):
+        """A packet is whole, in a frame: it gets a slot of ours."""
+        mark = u64(OUTGOING) << 48 if flags & TX_MON != 0 else u64(0)
+        if self.finishes and finish_if_partial(frame_address(frame) + start, length):
+            self.finished += 1
+        put_slot(self.ring, at, u64(frame) | u64(length) << 32 | mark, start)
 
     # -- Python
 
@@ -270,10 +289,14 @@ class Receiver(_Half, FromDevice):
         super().use_rings(table, found, ring)
         self.records = table.map
 
-    def frames_here(self):
-        places = range(PART, self.rings * RECORD, RECORD)
-        parts = (int.from_bytes(self.records[at : at + 8], "little") for at in places)
-        return self._ring.space + sum(part != NO_FRAME for part in parts)
+    def frames_of_slots(self):
+        if self._ring is None:
+            return []
+        parts = (int.from_bytes(self.records[at : at + 8], "little") for at in self.places())
+        return [slot.frame for slot in self._ring.slots()] + [part for part in parts if part != NO_FRAME]
+
+    def places(self):
+        return range(PART, self.rings * RECORD, RECORD)
 
 
 class Transmitter(_Half, ToDevice):
@@ -338,6 +361,13 @@ class Transmitter(_Half, ToDevice):
             parts = u32((u64(length) + size - 1) // size) if u64(length) > size else u32(1)
             if used + parts > room:
                 break
+            if self.zero_copy and start == 0 and parts == 1 and self.swap(slot_at(ring, head), frame, length):
+                last = head
+                head = after(head, n)
+                used += 1
+                set_mem_u16(slot + 6, 1)
+                place = after(place, self.slots)
+                continue
             from_at: u64 = frame_address(frame) + start
             left: u32 = length
             for _ in bounded(parts, LARGEST):
@@ -358,6 +388,15 @@ class Transmitter(_Half, ToDevice):
             release(ring, head)
             set_mem_u64(at + OURS, head)
         return used
+
+    def swap(self, slot: u64, frame: u32, length: u32) -> flag:
+        """The frame goes into a slot, and the buffer that was there is a free frame; can it be one?"""
+        old = mem_u32(slot)
+        if old >= self.swappable or old < FIRST_BUFFER or frame >= self.swappable:
+            return False
+        set_mem_u64(slot, u64(frame) | u64(length) << 32 | u64(BUF_CHANGED) << 48)
+        self.give_frame(old)
+        return True
 
     def put(self, slot: u64, buffers: u64, size: u64, from_at: u64, length: u32, more: flag):
         """Into the buffer that the slot has.  The kernel may have put another one there, and says so by a flag."""
@@ -433,5 +472,8 @@ class Transmitter(_Half, ToDevice):
         super().initialize()
         self.plain = self.longest <= self._port.buffer_size
 
-    def frames_here(self):
-        return (self._ring.head - self.next) % self._ring.size
+    def frames_of_slots(self):
+        ring = self._ring
+        if ring is None:
+            return []
+        return [ring.slot(ring.after(self.next, k)).frame for k in range((ring.head - self.next) % ring.size)]
