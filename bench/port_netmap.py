@@ -17,10 +17,11 @@ import harness
 
 from mezzo.ports import _netmap_abi as abi
 from mezzo.ports import netmap
+from mezzo.ports._netmap_over import map_over
 from mezzo.ports.ring import address_of_map
 from mezzo.runtime import Router
 
-SLOTS, SIZE, BURST, ROUNDS = 1024, 2048, 512, 60_000
+SLOTS, SIZE, EXTRA, BURST, ROUNDS = 1024, 2048, 4096, 512, 60_000
 FRAME = bytes.fromhex("0200000000010200000000020800") + bytes(46)
 TX, RX, RING = 4096, 4096 + 20480, 20480
 BUFFERS = 4096 + 2 * RING
@@ -32,7 +33,9 @@ class Treadmill:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.map = mmap.mmap(-1, BUFFERS + (2 + 2 * SLOTS) * SIZE)
+        self.memory = os.memfd_create("treadmill")
+        os.ftruncate(self.memory, BUFFERS + (2 + 2 * SLOTS + EXTRA) * SIZE)
+        self.map = mmap.mmap(self.memory, 0)
         base = address_of_map(self.map)
         self.words = {at: (ctypes.c_uint32 * 3).from_address(base + at + 20) for at in (TX, RX)}
         self.callback = IOCTL(self.called)
@@ -50,7 +53,10 @@ class Treadmill:
     def ioctl(self, fd: int, request: int, argument: Any = None) -> int:
         body = abi.REGISTER_BODY.pack(memsize=len(self.map), tx_slots=SLOTS, rx_slots=SLOTS, mem_id=1)
         ctypes.memmove(abi.HEADER.get(argument, "body"), bytes(body), len(body))
-        interface = bytes(abi.IF.pack(name=b"mill", tx_rings=1, rx_rings=1))
+        first = 2 + 2 * SLOTS
+        for k in range(first, first + EXTRA):
+            struct.pack_into("<I", self.map, BUFFERS + k * SIZE, k + 1 if k + 1 < first + EXTRA else 0)
+        interface = bytes(abi.IF.pack(name=b"mill", tx_rings=1, rx_rings=1, bufs_head=first))
         self.map[: abi.IF_SIZE + 16] = interface + struct.pack("<2q", TX, RX)
         for at, first, tail, direction in ((TX, 2 + SLOTS, SLOTS - 1, 1), (RX, 2, 0, 0)):
             head = abi.RING.pack(buf_ofs=BUFFERS - at, num_slots=SLOTS, buf_size=SIZE, dir=direction, tail=tail)
@@ -65,8 +71,12 @@ class Treadmill:
     def mmap(self, fd: int, size: int) -> Any:
         return self.map
 
+    def map_over(self, address: int, size: int, fd: int, offset: int) -> None:
+        map_over(address, size, self.memory, offset)
+
     def close(self, fd: int) -> None:
         os.close(fd)
+        os.close(self.memory)
 
     def link(self, name: str) -> None:
         return None
@@ -95,16 +105,14 @@ def packet_ns(text: str, counter: str) -> float:
         return (spent - calls * callback_ns(mill)) / packets
 
 
+IN = f"PollDevice(mill, METHOD NETMAP, BURST {BURST}%s)"
+OUT = f"to :: ToDevice(mill, METHOD NETMAP, BURST {BURST}%s);"
+ZERO = ", ZERO_COPY true"
 GRAPHS = {
-    "port_netmap_receive": ("c", f"PollDevice(mill, METHOD NETMAP, BURST {BURST}) -> c :: Counter -> Discard;"),
-    "port_netmap_send": (
-        "to",
-        f"RatedSource(LENGTH 60, RATE 1000000000) -> to :: ToDevice(mill, METHOD NETMAP, BURST {BURST});",
-    ),
-    "port_netmap_forward": (
-        "to",
-        f"PollDevice(mill, METHOD NETMAP, BURST {BURST}) -> Queue -> to :: ToDevice(mill, METHOD NETMAP, BURST {BURST});",
-    ),
+    "port_netmap_receive": ("c", f"{IN % ''} -> c :: Counter -> Discard;"),
+    "port_netmap_send": ("to", f"RatedSource(LENGTH 60, RATE 1000000000) -> {OUT % ''}"),
+    "port_netmap_forward": ("to", f"{IN % ''} -> Queue -> {OUT % ''}"),
+    "port_netmap_forward_zero_copy": ("to", f"{IN % ZERO} -> Queue -> {OUT % ZERO}"),
 }
 
 
