@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mezzo.runtime import Router
+from mezzo.targets import PRIVILEGED
 from tests.ports import netlab
 from tests.vectors import run_both
 
@@ -21,6 +22,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files from what the code does now")
+    parser.addoption("--kernel", action="store_true", help="hold the kernel target to the vectors too; needs rights")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--kernel"):
+        PRIVILEGED.clear()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,4 +1,7 @@
-"""The targets: `python` (the definition), `native`.  A target is a folder; tests find it by scan.
+"""The targets: `python` (the definition), `native`, `kernel`.  A target is a folder; tests find it by scan.
+
+`kernel` takes what can be an XDP program and leaves the rest to python; it needs rights, so what runs on every target
+(`target_names`) leaves it out unless it is asked for by name.
 
 Every target has
     build(program, arena, cells, hosts, *, seed, virtual, trace, cache, whole) -> engine
@@ -17,12 +20,20 @@ from typing import Any
 from mezzo.base import MezzoError
 
 
+PRIVILEGED = {"kernel"}
+
+
 def target_names() -> list[str]:
+    """Those that run any router for anybody."""
+    return [name for name in _folders() if name not in PRIVILEGED]
+
+
+def _folders() -> list[str]:
     return sorted(p.name for p in Path(__file__).parent.iterdir() if (p / "__init__.py").exists())
 
 
 def load_target(name: str) -> Any:
     """The target's module; its `build` makes an engine."""
-    if name not in target_names():
-        raise MezzoError(f"there is no target `{name}`; there are {', '.join(target_names())}")
+    if name not in _folders():
+        raise MezzoError(f"there is no target `{name}`; there are {', '.join(_folders())}")
     return import_module(f"mezzo.targets.{name}")

@@ -1,0 +1,69 @@
+"""From a program to an engine: everything that can goes into the kernel, as one program, the rest stays in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mezzo.base import Diagnostic
+from mezzo.ir.module import Program, Unit
+from mezzo.packet.arena import Arena
+from mezzo.targets.kernel.capable import refusals
+from mezzo.targets.kernel.emit import Port, order_of
+from mezzo.targets.kernel.part import Part
+from mezzo.targets.kernel.run import Engine
+from mezzo.targets.python.build import build_unit
+
+
+def build(
+    program: Program,
+    arena: Arena,
+    cells: list[dict[str, Any]],
+    hosts: Mapping[tuple[int, str], Callable[..., int | None]],
+    *,
+    seed: int = 1,
+    virtual: bool = False,
+    trace: Callable[[int, int, int], None] | None = None,
+    cache: bool = True,
+    whole: Callable[[], Program] | None = None,
+) -> Engine:
+    """An engine that runs `program`; the contents of `cells` are taken over.  With `trace` each instance is a part of
+    its own, so that Python sees every step."""
+    program = whole() if whole is not None else program
+    refused = {i: refusals(linked) for i, linked in enumerate(program.instances)}
+    placed = [i for i, reasons in refused.items() if not reasons]
+    groups = [[i] for i in placed] if trace is not None else [placed] if placed else []
+    parts: list[Part] = []
+    try:
+        for group in groups:
+            entries = entries_of(program, group)
+            parts.append(
+                Part(program, group, entries, cells, frame_size=arena.frame_size, virtual=virtual, use_disk=cache)
+            )
+        made: dict[Unit, dict[str, Callable[..., Any]]] = {}
+        for linked in program.instances:
+            if linked.unit not in made:
+                made[linked.unit] = build_unit(linked.unit, len(made))
+        code = [made[linked.unit] for linked in program.instances]
+        return Engine(program, arena, cells, code, hosts, seed, virtual, trace, parts, refused)
+    except BaseException:
+        for part in parts:
+            part.close()
+        raise
+
+
+def entries_of(program: Program, placed: list[int]) -> list[Port]:
+    """The inputs of a part by which packets come in: from outside, from nobody, or back in a circle."""
+    rank = {i: n for n, i in enumerate(order_of(program, placed))}
+    forward: dict[Port, list[bool]] = {}  # of each connection that leads to an input: does it stay in the program
+    for i, linked in enumerate(program.instances):
+        for to in linked.outputs:
+            if to is not None:
+                forward.setdefault(to, []).append(rank.get(i, len(rank)) < rank.get(to[0], -1))
+    inputs = [(i, port) for i in placed for port in range(max(len(program.instances[i].inputs), 1))]
+    return [one for one in inputs if not all(forward.get(one, [False]))]
+
+
+def why_not(program: Program) -> dict[str, list[Diagnostic]]:
+    """Per instance that stays out of the kernel, why."""
+    return {x.name: found for x in program.instances if (found := refusals(x))}

@@ -1,0 +1,179 @@
+"""The program of a part: one function in which every placed element stands once, and packets jump between them.
+
+    entry ─► in3 ─► in5 ─┬► in8 ─► exit
+                         └► in6 ─┘
+
+A push is the last thing an element does with a packet, so it is a jump, and where several elements push to one their
+ways meet before it: nothing is written twice, no stack is used up, and what is known of the packet where they meet is
+what all agree on.  Elements are written in an order in which each comes after those that push to it; a connection that
+leads back is an exit, by which the packet comes in again.
+
+An exit is a verdict: up to the router with a record, or to a wire as plain bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mezzo.ir.module import Program
+from mezzo.ir.ops import KILL
+from mezzo.targets.kernel.facts import Facts
+from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, DROP, PASS, Frame
+from mezzo.targets.kernel.layout import Layout, packet_functions
+from mezzo.targets.kernel.lower_stmt import run
+
+TX, REDIRECT = 3, 51  # XDP_TX, and the helper bpf_redirect_map
+Port = tuple[int, int]  # an instance and one of its ports
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How a packet leaves the kernel's levels: `verdict` pass, tx, or redirect to entry `key` of map `symbol`."""
+
+    verdict: str
+    symbol: str = ""
+    key: int = 0
+
+
+def order_of(program: Program, placed: Sequence[int]) -> list[int]:
+    """The instances so that pushes lead forward, but for those that lead back in a circle."""
+    members, seen, found = set(placed), set[int](), list[int]()
+    for first in placed:
+        stack = [(first, iter(_next(program, first)))] if first not in seen else []
+        seen.add(first)
+        while stack:
+            i, rest = stack[-1]
+            to = next((j for j in rest if j in members and j not in seen), None)
+            if to is None:
+                found.append(i)
+                stack.pop()
+            else:
+                seen.add(to)
+                stack.append((to, iter(_next(program, to))))
+    return found[::-1]
+
+
+def _next(program: Program, instance: int) -> list[int]:
+    return [to[0] for to in program.instances[instance].outputs if to is not None]
+
+
+class Emitter(Frame):
+    """Writes one program.  `entries`: where packets come in, by number; with `wire` they come from an interface, to the
+    first entry; else with a record that says which.  `wires`: what leaves by a wire; the rest leaves with a record."""
+
+    def __init__(
+        self,
+        program: Program,
+        placed: Sequence[int],
+        layout: Layout,
+        entries: Sequence[Port],
+        *,
+        blobs: dict[Port | tuple[int, str], int] | None = None,
+        frame_size: int = 2048,
+        virtual: bool = False,
+        wire: bool = False,
+        wires: Mapping[Port, Wire] | None = None,
+    ) -> None:
+        super().__init__(program, layout, blobs or {}, frame_size, virtual)  # type: ignore[arg-type]
+        self.order = order_of(program, placed)
+        self.rank = {i: n for n, i in enumerate(self.order)}
+        self.entries, self.wire, self.wires = entries, wire, wires or {}
+        self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
+        self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
+        self.ports = {i: self.t.slot("i32", "0") for i in self.order}
+
+    def module(self) -> str:
+        """The assembly; `exits` tells afterwards by which ways packets leave, in order of their numbers."""
+        self._arrivals()
+        for i in self.order:
+            if i in self.coming:
+                self._instance(i)
+        self._exits()
+        for i in sorted(self.faulting):
+            self.instance = i
+            self.t.at(f"fault{i}")
+            self.drop(-2)
+        for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
+            self.t.at(label)
+            self.t.do(f"ret i32 {verdict}")
+        return self.t.module(self._declares())
+
+    def _declares(self) -> list[str]:
+        maps = [f"@{s} = external global [{self.layout.maps[s].value} x i8], align 8" for s in sorted(self.used)]
+        wide = [f"declare i{n} @llvm.bswap.i{n}(i{n})" for n in (16, 32, 48, 64, 128)]
+        return [*maps, *wide, "declare i64 @llvm.umin.i64(i64, i64)"]
+
+    def _arrivals(self) -> None:
+        t = self.t
+        if self.wire:
+            self.arrive()
+            self._go(self.entries[0])
+            return
+        way = self.arrive_with_record()
+        cases = " ".join(f"i32 {n}, label %entry{n}" for n in range(len(self.entries)))
+        t.do(f"switch i32 {way}, label %aborted [{cases}]")
+        for n, entry in enumerate(self.entries):
+            t.at(f"entry{n}")
+            self._go(entry)
+
+    def _go(self, to: Port) -> None:
+        """On to the input of a placed instance."""
+        instance, port = to
+        known = self.coming.get(instance)
+        self.coming[instance] = self.facts.copy() if known is None else known.both(self.facts)
+        self.t.do(f"store i32 {port}, ptr {self.ports[instance]}")
+        self.t.jump(f"in{instance}")
+
+    def _instance(self, i: int) -> None:
+        self.instance, self.facts = i, self.coming[i]
+        self.t.at(f"in{i}")
+        role = packet_functions(self.unit)[0]
+        with self.t.place(role.span):
+            self.open(role)
+            if role.name == "push":
+                self.bind(role.params[0].name, self.t.op(f"load i32, ptr {self.ports[i]}"))
+            if run(self, role.body):
+                self.t.jump("dead")
+        self.scopes.pop()
+
+    def leave(self, port: int, reason: int) -> None:
+        outputs = self.linked.outputs
+        to = outputs[port] if port < len(outputs) else None
+        if (self.instance, port) in self.wires or (to is not None and self._is_cut(to)):
+            key = self.instance, port
+            self.exits[key] = self.exits[key].both(self.facts) if key in self.exits else self.facts.copy()
+            self.t.jump(f"exit{self.instance}_{port}")
+        elif to is not None:
+            self._go(to)
+        elif reason >= 0 or port != KILL:
+            self.drop(reason)
+        else:
+            self.t.jump("dead")
+
+    def _is_cut(self, to: Port) -> bool:
+        """Whether a connection leads out of the part, or back."""
+        return self.rank.get(to[0], -1) <= self.rank[self.instance]
+
+    def _exits(self) -> None:
+        for way, (key, facts) in enumerate(self.exits.items()):
+            (self.instance, _), self.facts = key, facts
+            self.t.at(f"exit{key[0]}_{key[1]}")
+            if key in self.wires:
+                self._to_wire(self.wires[key])
+            else:
+                self.leave_with_record(way)
+                self.t.do(f"ret i32 {PASS}")
+
+    def _to_wire(self, wire: Wire) -> None:
+        """Cuts the memory to the data; what is shorter than an Ethernet header the kernel does not take."""
+        t = self.t
+        by = self.plus(self.at("data"), self.at("front"), "sub")
+        if by != "0":
+            moved = t.helper(ADJUST_HEAD, "ptr %ctx", f"i32 {t.op(f'trunc i64 {by} to i32')}")
+            self.check(t.op(f"icmp eq i64 {moved}, 0"))
+        if wire.verdict == "redirect":
+            verdict = t.helper(REDIRECT, f"ptr {self.map(wire.symbol)}", f"i32 {wire.key}", "i64 0")
+            t.do(f"ret i32 {t.op(f'trunc i64 {verdict} to i32')}")
+        else:
+            t.do(f"ret i32 {TX if wire.verdict == 'tx' else PASS}")

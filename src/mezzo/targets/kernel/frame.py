@@ -1,0 +1,356 @@
+"""The packet while a program works on it: its places, the proofs of its bytes, its metadata, and how it leaves.
+
+    @data      address of the first byte that the packet has in memory     @end    address behind its last
+    front      the place of that byte      data, mac, net, trans     places, counted from where `front` was at first
+
+Strip moves `data` and nothing else; only a prepend beyond `front` asks the kernel for room (bpf_xdp_adjust_head), and
+only a packet that leaves by a wire is cut to `data`.  Append and trim move the end at once (bpf_xdp_adjust_tail), so
+one comparison with @end proves an access.  After any move of memory both addresses are read anew.
+
+Metadata and annotations are stack variables, in registers after LLVM; they are written to memory only for a packet
+that goes to another level or program, as a record (see record.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mezzo.ir.module import Function, Linked, Program, State, Unit
+from mezzo.ir.ops import Const, Expr
+from mezzo.ir.types import PACKET, Type
+from mezzo.packet.arena import META
+from mezzo.targets.kernel import record
+from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
+from mezzo.targets.kernel.layout import WORDS, Layout, Place
+from mezzo.targets.kernel.text import RARE, Text
+from mezzo.targets.native.frame import local_types
+from mezzo.targets.native.text import ll, ll_mem
+
+FARTHEST = 0x7FFF  # the verifier takes no packet offset over 65535
+MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
+ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
+ABORTED, DROP, PASS = 0, 1, 2  # verdicts of XDP
+CONTEXT = {"data": 0, "data_end": 4, "data_meta": 8}
+
+
+@dataclass
+class Scope:
+    """A function being written: the role of an instance, or a helper inside it."""
+
+    function: Function
+    types: dict[str, Type]
+    slots: dict[str, str]
+    done: str = ""  # where a helper goes on
+    result: str = ""  # the slot of its value
+    ends: list[Facts] = field(default_factory=list)  # what is known at each of its returns
+    loops: list[tuple[str, str]] = field(default_factory=list)  # (continue, break) labels
+
+
+class Frame:
+    """The state of writing one program."""
+
+    def __init__(
+        self, program: Program, layout: Layout, blobs: dict[tuple[int, str], int], frame_size: int, virtual: bool
+    ) -> None:
+        self.program, self.layout, self.blobs = program, layout, blobs
+        self.frame_size, self.virtual = frame_size, virtual
+        self.t = Text()
+        self.places = {name: self.t.slot("i64", str(UNSET)) for name in PLACES}
+        self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
+        self.origin = self.t.slot("i64", "0")  # `front` at first, from the start of a frame
+        self.stamp, self.kind = self.t.slot("i64", "0"), self.t.slot("i8", "0")
+        self.annotations = self.t.slot("[48 x i8]", "zeroinitializer")
+        self.facts = Facts()
+        self.scopes: list[Scope] = []
+        self.instance = 0
+        self.used: set[str] = set()  # maps that the code names
+        self.faulting: set[int] = set()
+
+    # -- where it stands
+
+    @property
+    def linked(self) -> Linked:
+        return self.program.instances[self.instance]
+
+    @property
+    def unit(self) -> Unit:
+        return self.linked.unit
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    def open(self, function: Function, done: str = "") -> Scope:
+        """A scope with a variable for each local; they are zero when it begins."""
+        types: dict[str, Type] = {p.name: p.type for p in function.params}
+        local_types(function.body, types)
+        slots = {n: self.t.slot(ll(t)) for n, t in types.items() if t is not PACKET}
+        for name, slot in slots.items():
+            self.t.do(f"store {ll(types[name])} 0, ptr {slot}")
+        result = self.t.slot(ll(function.ret)) if done and function.ret.bits else ""
+        self.scopes.append(Scope(function, types, slots, done, result))
+        return self.scope
+
+    def read(self, name: str) -> str:
+        return self.t.op(f"load {ll(self.scope.types[name])}, ptr {self.scope.slots[name]}")
+
+    def bind(self, name: str, value: str) -> None:
+        if name:
+            self.t.do(f"store {ll(self.scope.types[name])} {value}, ptr {self.scope.slots[name]}")
+
+    # -- faults and counters
+
+    def check(self, good: str) -> None:
+        """Goes on where `good`, else faults."""
+        label = self.t.label("ok")
+        self.t.branch(good, label, self.fault(), RARE)
+        self.t.at(label)
+
+    def fault(self) -> str:
+        self.faulting.add(self.instance)
+        return f"fault{self.instance}"
+
+    def map(self, symbol: str) -> str:
+        self.used.add(symbol)
+        return f"@{symbol}"
+
+    def lane(self) -> str:
+        """The address of this CPU's lane."""
+        t = self.t
+        cpu = t.opaque("i32", t.helper(CPU, result="i32"))
+        at = t.op(f"mul i32 {t.op(f'and i32 {cpu}, {self.layout.lanes - 1}')}, {self.layout.lane}")
+        return t.gep(self.map("lanes"), t.widen(at, "i32", "i64"))
+
+    def count(self, reason: int) -> None:
+        """One more packet died here."""
+        at = self.t.gep(self.lane(), self.layout.drop(self.instance, reason))
+        self.t.store("i64", self.t.op(f"add i64 {self.t.load('i64', at)}, 1"), at)
+
+    def state(self, name: str) -> tuple[State, Place]:
+        return self.unit.state(name), self.layout.places[self.instance, name]
+
+    def address(self, place: Place) -> str:
+        base = self.lane() if place.is_lane else self.map(place.symbol)
+        return self.t.gep(base, place.offset)
+
+    def word(self, name: str) -> str:
+        return self.t.gep(self.map("state"), WORDS[name])
+
+    def as_mem(self, type: Type, value: str) -> str:
+        return self.t.widen(value, ll(type), ll_mem(type))
+
+    def from_mem(self, type: Type, value: str) -> str:
+        return value if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {value} to {ll(type)}")
+
+    # -- where packets go from here: the whole program knows
+
+    def leave(self, port: int, reason: int) -> None:
+        """The packet leaves by an output."""
+        raise NotImplementedError
+
+    def drop(self, reason: int) -> None:
+        """The packet dies, counted under `reason`."""
+        self.count(reason)
+        self.t.jump("dead")
+
+    # -- places
+
+    def at(self, place: str) -> str:
+        """A place, a number or a register (i64)."""
+        known = self.facts.known.get(place)
+        return self.t.op(f"load i64, ptr {self.places[place]}") if known is None else str(known)
+
+    def move(self, place: str, to: str) -> None:
+        """Sets a place."""
+        self.facts.forget(place)
+        if to.lstrip("-").isdigit():
+            self.facts.known[place] = int(to)
+        self.t.do(f"store i64 {to}, ptr {self.places[place]}")
+
+    def plus(self, a: str, b: str, op: str = "add") -> str:
+        """The sum or difference, worked out here where both are numbers."""
+        if a.lstrip("-").isdigit() and b.lstrip("-").isdigit():
+            return str(int(a) + int(b) if op == "add" else int(a) - int(b))
+        return a if b == "0" else self.t.op(f"{op} i64 {a}, {b}")
+
+    def start(self) -> str:
+        return self.t.op(f"load ptr, ptr {self.data}")
+
+    def stop(self) -> str:
+        return self.t.op(f"load ptr, ptr {self.end}")
+
+    def read_ends(self) -> None:
+        """Reads where the packet is in memory."""
+        for name, slot in (("data", self.data), ("data_end", self.end)):
+            self.t.do(f"store ptr {self.context_pointer(name)}, ptr {slot}")
+
+    def context_pointer(self, name: str) -> str:
+        t = self.t
+        word = t.op(f"load volatile i32, ptr {t.gep('%ctx', CONTEXT[name])}, align 4")
+        return t.op(f"inttoptr i64 {t.widen(word, 'i32', 'i64')} to ptr")
+
+    def memory_bytes(self) -> str:
+        """Bytes from `front` to the end (i64)."""
+        t = self.t
+        stop, start = t.op(f"ptrtoint ptr {self.stop()} to i64"), t.op(f"ptrtoint ptr {self.start()} to i64")
+        return t.op(f"sub nuw nsw i64 {stop}, {start}")
+
+    def length(self) -> str:
+        """The packet's length (i64)."""
+        before = self.plus(self.at("data"), self.at("front"), "sub")
+        return self.plus(self.memory_bytes(), before, "sub")
+
+    def headroom(self) -> str:
+        """Where the data begins, from the start of the frame (i64)."""
+        return self.plus(self.t.op(f"load i64, ptr {self.origin}"), self.at("data"))
+
+    # -- bytes
+
+    def span(self, mark: str, offset: Expr, offset_value: str, length: int) -> str:
+        """The address of `length` proved bytes at `mark + offset`."""
+        if isinstance(offset, Const):
+            return self._known(mark, offset.value, length) if mark in self.facts.known else self._by_mark(
+                mark, offset.value, length
+            )
+        at = self.plus(self.at(mark), self.t.widen(offset_value, "i32", "i64"))
+        if mark != "data":
+            self._not_before(at)
+        pointer = self._pointer(at)
+        self.not_behind(pointer, length)
+        return pointer
+
+    def _known(self, mark: str, offset: int, length: int) -> str:
+        at = self.facts.known[mark] + offset
+        if mark != "data" and at < self.facts.known.get("data", 1 << 62):
+            self._not_before(str(at))
+        if "front" not in self.facts.known:
+            pointer = self._pointer(str(at))
+            self.not_behind(pointer, length)
+            return pointer
+        inside = at - self.facts.known["front"]
+        if inside + length > FARTHEST or inside < 0:
+            self.check("false")
+            inside = 0
+        pointer = self.t.gep(self.start(), inside)
+        if at + length > self.facts.reach:
+            self.not_behind(pointer, length)
+            self.facts.reach = at + length
+        return pointer
+
+    def _by_mark(self, mark: str, offset: int, length: int) -> str:
+        """Bytes at a constant offset from a place that is not known."""
+        facts = self.facts
+        if mark not in facts.pointers:
+            facts.pointers[mark] = self._pointer(self.at(mark))
+            facts.extents[mark] = (0, 0) if mark == "data" else (1 << 62, 0)
+        low, high = facts.extents[mark]
+        if offset < low:
+            self._not_before(self.plus(self.at(mark), str(offset)))
+        pointer = self.t.gep(facts.pointers[mark], offset)
+        if offset + length > high:
+            self.not_behind(pointer, length)
+        facts.extents[mark] = min(low, offset), max(high, offset + length)
+        return pointer
+
+    def _pointer(self, at: str) -> str:
+        """The address of a place, in a register that stays as it is."""
+        t = self.t
+        inside = t.opaque("i64", self.plus(at, self.at("front"), "sub"))
+        self.check(t.op(f"icmp ule i64 {inside}, {FARTHEST}"))
+        return t.opaque("ptr", t.op(f"getelementptr i8, ptr {self.start()}, i64 {inside}"))
+
+    def _not_before(self, at: str) -> None:
+        data = self.at("data")
+        if not (at.isdigit() and data.isdigit() and int(at) >= int(data)):
+            self.check(self.t.op(f"icmp sge i64 {at}, {data}"))
+
+    def not_behind(self, pointer: str, length: int) -> None:
+        last = self.t.op(f"getelementptr inbounds nuw i8, ptr {pointer}, i64 {length}")
+        self.check(self.t.op(f"icmp ule ptr {last}, {self.stop()}"))
+
+    def range(self, mark: str, offset_value: str, length: str) -> tuple[str, str]:
+        """(offset from @data, length) of checked bytes for a function of the kernel that checks them again; both i32.
+        The length is at most a frame's, which the verifier sees."""
+        t = self.t
+        wide = length if length.isdigit() else t.widen(length, "i32", "i64")
+        at = self.plus(self.at(mark), t.widen(offset_value, "i32", "i64"))
+        if mark != "data":
+            self._not_before(at)
+        inside = self.plus(at, self.at("front"), "sub")
+        self.check(t.op(f"icmp ule i64 {t.op(f'add i64 {inside}, {wide}')}, {self.memory_bytes()}"))
+        bounded = t.opaque("i64", wide)
+        self.check(t.op(f"icmp ule i64 {bounded}, {self.frame_size}"))
+        return t.op(f"trunc i64 {inside} to i32"), bounded
+
+    def swap(self, type: Type, value: str, order: str) -> str:
+        """Between packet byte order and the machine's (little-endian)."""
+        if order == "little" or type.bits <= 8:
+            return value
+        return self.t.op(f"call {ll(type)} @llvm.bswap.{ll(type)}({ll(type)} {value})")
+
+    # -- coming and going
+
+    def arrive(self) -> None:
+        """A packet from the wire."""
+        self.read_ends()
+        self.t.do(f"store i64 {record.HEADROOM}, ptr {self.origin}")
+        for place in PLACES:
+            self.move(place, "0" if place in ("data", "front") else str(UNSET))
+
+    def arrive_with_record(self) -> str:
+        """A packet that another level hands over; its way (i32).  The record goes, as if it never was."""
+        t = self.t
+        meta, good = self.context_pointer("data_meta"), t.label("told")
+        behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
+        t.branch(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), good, "aborted", RARE)
+        t.at(good)
+        way = t.load("i32", meta, record.WAY)
+        t.do(f"store i64 {self._u16(meta, record.FRONT)}, ptr {self.origin}")
+        for mark in ("mac", "net", "trans"):
+            self._take_mark(mark, self._u16(meta, META[mark][0]))
+        t.do(f"store i64 {t.load('i64', meta, META['timestamp'][0])}, ptr {self.stamp}")
+        t.do(f"store i8 {t.load('i8', meta, META['packet_type'][0])}, ptr {self.kind}")
+        for at in range(0, 48, 8):
+            t.do(f"store i64 {t.load('i64', meta, META['anno'][0] + at)}, ptr {t.gep(self.annotations, at)}")
+        for at in range(0, record.SIZE, 8):  # what an element grows into in front of the packet was zero before
+            t.store("i64", "0", meta, at)
+        t.helper(ADJUST_META, "ptr %ctx", f"i32 {record.SIZE}")
+        self.read_ends()
+        self.move("front", "0")
+        self.move("data", str(record.PAD))
+        return way
+
+    def _u16(self, base: str, at: int) -> str:
+        return self.t.widen(self.t.load("i16", base, at), "i16", "i64")
+
+    def _take_mark(self, mark: str, told: str) -> None:
+        t = self.t
+        place = t.op(f"sub i64 {told}, {t.op(f'load i64, ptr {self.origin}')}")
+        unset = t.op(f"icmp eq i64 {told}, {UNSET}")
+        self.move(mark, t.op(f"select i1 {unset}, i64 {UNSET}, i64 {place}"))
+
+    def leave_with_record(self, way: int) -> None:
+        """Goes to another level: the record is put in front of the packet's memory."""
+        t = self.t
+        failed = t.helper(ADJUST_META, "ptr %ctx", f"i32 -{record.SIZE}")
+        self.check(t.op(f"icmp eq i64 {failed}, 0"))
+        meta = self.context_pointer("data_meta")
+        behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
+        self.check(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"))
+        origin = t.op(f"load i64, ptr {self.origin}")
+        t.store("i32", str(way), meta, record.WAY)
+        for at, place in ((record.FRONT, "front"), (record.DATA, "data")):
+            self._give(meta, at, self.plus(origin, self.at(place)))
+        for mark in ("mac", "net", "trans"):
+            place = self.at(mark)
+            unset = t.op(f"icmp eq i64 {place}, {UNSET}")
+            told = t.op(f"select i1 {unset}, i64 {UNSET}, i64 {self.plus(origin, place)}")
+            self._give(meta, META[mark][0], told)
+        t.store("i8", t.op(f"load i8, ptr {self.kind}"), meta, META["packet_type"][0])
+        t.store("i8", "0", meta, META["live"][0])
+        t.store("i64", t.op(f"load i64, ptr {self.stamp}"), meta, META["timestamp"][0])
+        for at in range(0, 48, 8):
+            t.store("i64", t.op(f"load i64, ptr {t.gep(self.annotations, at)}"), meta, META["anno"][0] + at)
+
+    def _give(self, meta: str, at: int, value: str) -> None:
+        self.t.store("i16", self.t.widen(value, "i64", "i16"), meta, at)

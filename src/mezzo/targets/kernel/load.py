@@ -1,0 +1,108 @@
+"""From assembly to a loaded program: LLVM, the object, the maps, the kernel.
+
+Which map an instruction means is written into it here: the descriptor of a hash or trie (source 1), or of a map whose
+one value is addressed directly, with the offset in it (source 2; Linux 5.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from dataclasses import dataclass, field
+from functools import cache as once
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from mezzo.base import MezzoError, Span, bpf, cache
+from mezzo.targets.kernel.elf import Object, read_object
+from mezzo.targets.kernel.layout import Layout, Map
+from mezzo.targets.kernel.refusal import explain
+
+CPU, FEATURES = "v3", "+allows-misaligned-mem-access"  # BPF's version 3: Linux 5.3
+BY_DESCRIPTOR, BY_VALUE = 1, 2
+NAME = "mezzo"
+
+
+@once
+def machine() -> Any:
+    """LLVM's target machine for BPF."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("bpfel")
+    return target.create_target_machine(cpu=CPU, features=FEATURES, opt=2, reloc="static", codemodel="default")
+
+
+def compile_text(text: str) -> bytes:
+    """Assembly to an object."""
+    made = machine()
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = made.triple, str(made.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(made, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(made.emit_object(module))
+
+
+def object_of(text: str, use_disk: bool) -> Object:
+    """The object, from disk where it was made before."""
+    name = hashlib.sha256(f"{llvmlite.__version__} {CPU} {FEATURES}\n{text}".encode()).hexdigest() + ".bpf"
+    kept = cache.load(name) if use_disk else None
+    if kept is None:
+        kept = compile_text(text)
+        if use_disk:
+            cache.save(name, kept)
+    return read_object(kept)
+
+
+@dataclass
+class Maps:
+    """The maps of a layout, open; `close` gives them back."""
+
+    layout: Layout
+    descriptors: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def make(layout: Layout) -> Maps:
+        made = Maps(layout)
+        try:
+            for symbol, one in layout.maps.items():
+                made.descriptors[symbol] = _create(symbol, one)
+        except OSError as refusal:
+            made.close()
+            raise MezzoError(f"the kernel makes no map for `{symbol}`: {refusal.strerror}") from refusal
+        return made
+
+    def close(self) -> None:
+        for fd in self.descriptors.values():
+            os.close(fd)
+        self.descriptors.clear()
+
+
+def _create(symbol: str, one: Map) -> int:
+    return bpf.create_map(one.kind, one.key, one.value, one.entries, symbol, one.flags)
+
+
+def patch(found: Object, maps: Maps) -> bytes:
+    """The code with the maps that it names."""
+    code = bytearray(found.code)
+    for at, symbol in found.names:
+        opcode, registers, offset, addend = struct.unpack_from("<BBhi", code, at)
+        by_value = maps.layout.maps[symbol].kind == bpf.MAP_ARRAY
+        source = BY_VALUE if by_value else BY_DESCRIPTOR
+        fd = maps.descriptors[symbol]
+        struct.pack_into("<BBhi", code, at, opcode, registers & 15 | source << 4, offset, fd)
+        struct.pack_into("<I", code, at + 12, addend if by_value else 0)
+    return bytes(code)
+
+
+def load(text: str, spans: list[Span | None], maps: Maps, use_disk: bool = True) -> tuple[int, int]:
+    """(the program's descriptor, its instructions); MezzoError says at which Python line the kernel refuses it."""
+    found = object_of(text, use_disk)
+    try:
+        return bpf.load_code(patch(found, maps), NAME), len(found.code) // 8
+    except bpf.Refused as refusal:
+        raise explain(refusal, found, spans) from refusal

@@ -1,0 +1,73 @@
+"""Says at which Python line the kernel's verifier refuses a program, and why, in words.
+
+The verifier follows every way through a program and ends its log at the instruction that it cannot prove; which Python
+statement that came from, LLVM's line records tell.  The whole log is in the error's `log`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mezzo.base import Diagnostic, MezzoError, Note, Span
+from mezzo.base.bpf import Refused
+from mezzo.targets.kernel.elf import Object
+
+# What the verifier says, and what it means to somebody who writes an element.
+WORDS: tuple[tuple[str, str], ...] = (
+    (r"invalid access to packet|offset is outside of the packet", "it cannot see that this access stays in the packet"),
+    (r"invalid access to map value|outside of the allowed memory range",
+     "it cannot see that this access stays in the element's state"),
+    (r"pointer arithmetic|math between|pointer comparison prohibited|pointer -= pointer",
+     "an address is computed in a way that it does not follow"),
+    (r"invalid (?:indirect )?read from stack|invalid indirect access to stack", "bytes on the stack are read unset"),
+    (r"invalid mem access '(?:scalar|inv)'", "an address is used that is none any more: the packet moved in memory"),
+    (r"invalid mem access '\w+_or_null'", "what a look-up found is used before it is tested"),
+    (r"!read_ok", "a value is used that nothing on this way has set"),
+    (r"infinite loop|back-edge", "it cannot see that a loop ends"),
+    (r"BPF program is too large|too many states|sequence of \d+ jumps is too complex",
+     "there are more ways through the program than it follows"),
+    (r"combined stack size|stack limit|stack depth", "the element's variables need more than 512 bytes of stack"),
+    (r"misaligned (?:stack )?access", "an access on the stack is not aligned"),
+    (r"unknown func|invalid func|program of this type cannot use helper",
+     "this kernel does not offer a function that is needed; it is too old"),
+    (r"unreachable insn", "a part of the program cannot be reached"),
+    (r"jump out of range|invalid BPF_LD_IMM", "the instructions are not well formed: a mistake of mezzo's"),
+)  # fmt: skip
+_AT = re.compile(r"^(\d+): \(", re.M)
+LAST_LINES = 3
+
+
+class KernelRefusal(MezzoError):
+    """The kernel refuses a program; `log` is all that its verifier said."""
+
+    def __init__(self, diagnostic: Diagnostic, log: str) -> None:
+        super().__init__(diagnostic)
+        self.log = log
+
+
+def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> KernelRefusal:
+    """The error with its place and reason."""
+    log = refusal.log
+    said = last_words(log)
+    reason = next((words for pattern, words in WORDS if re.search(pattern, said)), "")
+    what = f"the kernel refuses this: {reason}" if reason else f"the kernel refuses the program: {refusal.strerror}"
+    span = _span(log, found, spans)
+    notes = tuple(Note(f"the verifier: {line}") for line in said.splitlines())
+    hint = "keep the element out of the kernel, or show the whole log with --log"
+    return KernelRefusal(Diagnostic(what, span, notes, hint), log)
+
+
+def last_words(log: str) -> str:
+    """What the verifier said last, without its statistics and the state of registers."""
+    lines = [x.strip() for x in log.splitlines()]
+    said = [x for x in lines if x and not re.match(r"(processed|verification time|stack depth) |\d+: |;|from \d+", x)]
+    return "\n".join(said[-LAST_LINES:])
+
+
+def _span(log: str, found: Object, spans: list[Span | None]) -> Span | None:
+    """The place of the last instruction that the verifier looked at."""
+    numbers = _AT.findall(log)
+    if not numbers:
+        return None
+    line = found.line_of(int(numbers[-1]))
+    return spans[line] if line < len(spans) else None
