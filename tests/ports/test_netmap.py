@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from mezzo.base import MezzoError
+from mezzo.ports import _ethtool, _netdev, netmap
 from mezzo.ports import _netmap_abi as abi
-from mezzo.ports import netmap
 from mezzo.runtime import Router
 from mezzo.runtime.device import connect
+from tests.ports.netlab import inside, ip, namespace, veth_pair
 from tests.ports.netmap_client import SIDES, Client, kernel_side
 from tests.ports.netmap_double import NetmapDouble
 from tests.ports.netmap_double_rings import RX, TX
@@ -156,6 +157,47 @@ def test_unfinished_checksums_of_the_host_are_finished(kernel: NetmapDouble, tar
         run_until(router, "t.count", 1)
         assert nic.sent == [whole]
         assert router.read("f.finished") == "1"
+
+
+def test_the_time_may_be_the_kernels(kernel: NetmapDouble, target: str) -> None:
+    nic = kernel.add_nic("eth0")
+    times: list[int] = []
+
+    def look(element: Any, number: int, packet: Any) -> None:
+        if element.name == "d":
+            times.append(packet.timestamp)
+
+    text = "f :: FromDevice(eth0, METHOD NETMAP, KERNEL_TIME true) -> d :: Discard;"
+    with Router.from_click(text, target=target, trace=look, frames=256) as router:
+        for k in range(3):
+            nic.arrive(frame(k))
+            router.run(seconds=0.005, until=lambda k=k: len(times) > k)
+    assert times == [1_700_000_000_123_457_000 + 1000 * k for k in range(3)]
+
+
+@pytest.mark.needs_root
+def test_offloads_and_promiscuous_mode_are_switched_and_put_back(kernel: NetmapDouble) -> None:
+    """The interface is real, and only netmap is not: what the host or the peer leaves to a device is switched off."""
+    said: list[str] = []
+    with namespace() as one, namespace() as other, veth_pair(one, other) as pair, inside(one):
+        name = pair.a.name
+        kernel.add_nic(name)
+        kernel.links[name] = _netdev.link(name)
+
+        def active(feature: str) -> bool:
+            return _ethtool.features(name)[feature].active
+
+        with Router.from_click(f"f :: FromDevice({name}*, METHOD NETMAP, PROMISC true) -> Discard;") as router:
+            router.say = said.append  # type: ignore[method-assign]
+            assert not active("tx-tcp-segmentation") and not active("tx-checksum-ip-generic")
+            assert "promiscuity 1" in ip("-d", "link", "show", name)
+            port = router.read("f.port")
+            assert "offloads\tswitched off at" in port and "offloads of the host\tswitched off at" in port
+            ip("link", "set", name, "down")
+            router.run(seconds=5, until=lambda: bool(said))
+            assert said == [f"f: {name}* down"]
+        assert active("tx-tcp-segmentation") and active("tx-checksum-ip-generic")
+        assert "promiscuity 0" in ip("-d", "link", "show", name)
 
 
 # -- packets of several slots (Io14)

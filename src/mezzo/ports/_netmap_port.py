@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import NO_FRAME, Arena
-from mezzo.ports import _netdev, port, privileged
+from mezzo.ports import _netdev, privileged
 from mezzo.ports import _netmap_abi as abi
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import set_mtu
 from mezzo.ports._netmap_over import frames_in_rings, is_over, lay_over, map_over, why_not
+from mezzo.ports._watch import Watching
+from mezzo.ports._xdp_port import HERE_OFF, PEER_OFF, switched
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring, address_of_map
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 # whose rest is to come.
 RING_AT, SLOTS, BUFFERS, BUFFER_SIZE, BUFFER_COUNT, OURS, SEEN, BROKEN, PART, FILLED, RECORD = range(0, 88, 8)
 FRAMING = 18  # Ethernet header and a VLAN tag
-# What the host's stack leaves to a device, and a ring of slots has no word for.
-HOST_OFF = ["tx-checksum", "tso", "gso", "sg", "txvlan", "rxvlan", "lro", "rx-gro-hw"]
+# What the host's stack leaves to its device, and a ring of slots has no word for.
+HOST_OFF = ["tx-checksum", *PEER_OFF]
 
 
 class Kernel:
@@ -80,7 +82,7 @@ class Found:
         return f"host{self.number}" if self.is_host else str(self.number)
 
 
-class Port(port.Port):
+class Port(Watching):
     """One binding."""
 
     method = "netmap"
@@ -113,8 +115,8 @@ class Port(port.Port):
             self.find_rings()
             self.share_buffers(arena)
             self.furnish()
-            self.prepare_host()
-            self.hear_all()
+            if self.link is not None:
+                self.surround(self.link)
         except BaseException:
             self.close()
             self.free()
@@ -281,28 +283,37 @@ class Port(port.Port):
         where = base + ring.at, told["num_slots"], base + self.buffers_at, self.buffer_size, self.buffer_count
         return struct.pack("<10Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
 
+    def stamp_rings(self, found: list[Found]) -> None:
+        """Has the kernel write into each ring when it filled it."""
+        for ring in found:
+            flags = abi.RING.get(self.bytes, "flags", ring.at) | abi.TIMESTAMP  # type: ignore[arg-type]
+            abi.RING.set(self.bytes, "flags", flags, ring.at)  # type: ignore[arg-type]
+
     # -- around the device
 
-    def prepare_host(self) -> None:
-        """The host's packets would come as the host leaves them to a device: unfinished, or too large."""
-        if self.link is None or not any(r.is_host for r in self.rings[RECEIVE]):
-            return
-        try:
-            request = {"do": "features", "device": self.spec.interface, "at": "here", "off": HOST_OFF}
-            _, facts = privileged.ask(request)
-        except (MezzoError, OSError) as refusal:
-            self.told["offloads"] = f"could not be switched off: {getattr(refusal, 'reason', refusal)}"
-            return
-        self.defer("offloads", lambda: self.troubles.extend(privileged.undo(facts["undo"])))
-        off = " ".join(facts["changed"]) or "none that was on"
-        self.told["offloads"] = f"switched off at {facts['where']}: {off}"
+    def surround(self, link: _netdev.Link) -> None:
+        """What is switched at the interface, and news of it."""
+        there = {ring.is_host for ring in self.rings[RECEIVE]} if self.receivers else set()
+        if False in there:
+            at, off = ("peer", PEER_OFF) if link.kind == "veth" else ("here", HERE_OFF)
+            self.switch_off("offloads", at, off)
+        if True in there:
+            self.switch_off("offloads of the host", "here", HOST_OFF)
+        if any(end.promisc for end in self.receivers.values()):
+            (held,), _ = privileged.ask({"do": "promiscuous", "device": link.name})
+            self.defer("promiscuous mode", partial(os.close, held))
+        first = self.ends[0]
+        self.watch_link(link.index, lambda line: first.say(f"{first.name}: {line}"))
 
-    def hear_all(self) -> None:
-        """Promiscuous mode, for as long as a descriptor is open."""
-        if self.link is None or not any(end.promisc for end in self.receivers.values()):
+    def switch_off(self, what: str, at: str, off: list[str]) -> None:
+        """What would come as something else than the bytes of a frame."""
+        try:
+            _, facts = privileged.ask({"do": "features", "device": self.spec.interface, "at": at, "off": off})
+        except (MezzoError, OSError) as refusal:
+            self.told[what] = f"could not be switched off at {at}: {getattr(refusal, 'reason', refusal)}"
             return
-        (held,), _ = privileged.ask({"do": "promiscuous", "device": self.spec.interface})
-        self.defer("promiscuous mode", partial(os.close, held))
+        self.defer(what, lambda: self.troubles.extend(privileged.undo(facts["undo"])))
+        self.told[what] = switched(facts)
 
     # -- what it tells
 

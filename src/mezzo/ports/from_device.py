@@ -111,6 +111,10 @@ class FromDevice(_End):
         """A driver's: syncs the receive ring; the number of slots in [head, tail)."""
         return space(self.ring, self.slots)
 
+    def stamp(self) -> u64:
+        """When the packets arrived that `receive` gave; a driver whose device says so has its own."""
+        return walltime()
+
     def task(self) -> bool:
         ring = self.stage if self.faulty else self.ring
         slots = u32(STAGE) if self.faulty else self.slots
@@ -119,7 +123,7 @@ class FromDevice(_End):
             there = self.fetch() if self.faulty else self.receive()
         n = min(there, u32(self.burst))
         at = mem_u32(ring + HEAD)
-        stamp = walltime() if self.timestamp else u64(0)
+        stamp = self.stamp() if self.timestamp else u64(0)
         if self.limited:
             self.refill()
         taken: u32 = 0

@@ -42,6 +42,7 @@ from mezzo.elements import (
     u16,
     u32,
     u64,
+    walltime,
 )
 from mezzo.packet.arena import HEADROOM
 from mezzo.ports import _netmap_abi as abi
@@ -77,6 +78,7 @@ NEVER = (1 << 64) - 1
 SHORT_NS, NO_MEMORY_NS = 10**6, 10**6  # until a whole packet may fit; until a frame may be free
 TOO_LONG = 1 << 20
 STAGGER = 64
+SECONDS, MICROSECONDS = abi.RING.offset["ts"], abi.RING.offset["ts"] + 8
 # Why a ring is left alone
 INDEX, BACKWARDS, STRANGER, SLOT = 1, 2, 3, 4
 RULES = {
@@ -173,6 +175,9 @@ class Receiver(_Half, FromDevice):
     timed = True
     knows = ("promisc", "sniffer", "outbound")
 
+    kernel_time = Arg(Bool(), False, "the timestamp is when the kernel took packets off the device", positional=False)
+
+    kernel_ns: u64
     events_at: u64
     turn: u32
     starved: u64
@@ -186,6 +191,9 @@ class Receiver(_Half, FromDevice):
     }
 
     # -- packet code
+
+    def stamp(self) -> u64:
+        return self.kernel_ns if self.kernel_time else walltime()
 
     def receive(self) -> u32:
         if self.again_ns != NEVER and now() < self.again_ns:
@@ -258,6 +266,8 @@ class Receiver(_Half, FromDevice):
                 own = after(own, self.slots)
                 room -= 1
             part = NO_FRAME
+        if self.kernel_time:
+            self.kernel_ns = mem_u64(ring + SECONDS) * 1_000_000_000 + mem_u64(ring + MICROSECONDS) * 1000
         set_mem_u64(at + PART, part)
         set_mem_u64(at + FILLED, filled)
         set_mem_u32(self.ring + TAIL, own)
@@ -288,6 +298,8 @@ class Receiver(_Half, FromDevice):
     def use_rings(self, table, found, ring):
         super().use_rings(table, found, ring)
         self.records = table.map
+        if self.kernel_time:
+            self._port.stamp_rings(found)
 
     def frames_of_slots(self):
         if self._ring is None:
