@@ -48,6 +48,7 @@ class Hosts:
         self.close()
 
 
+@pytest.mark.slow
 def test_do06_what_is_unknown_is_flooded_and_answers_are_learnt(name, target):
     with Hosts(name, "abc", target=target) as hosts:
         first, answer = frame(B, A, 1), frame(A, B, 2)
@@ -84,6 +85,7 @@ def test_lengths_and_order_are_kept(name, target):
         assert hosts.send("a", *sent)["b"] == [p for p in sent if len(p)]
 
 
+@pytest.mark.slow
 def test_a_full_receiver_loses_its_copy_and_nobody_waits(name, target):
     with Hosts(name, "abc", target=target, ring=16) as hosts:
         sent = [frame(B, A, k) for k in range(40)]
@@ -98,6 +100,7 @@ def test_a_full_receiver_loses_its_copy_and_nobody_waits(name, target):
         assert all(port.router.conservation().balanced for port in hosts.ports.values())
 
 
+@pytest.mark.slow
 def test_what_was_learnt_of_a_port_goes_with_it(name, target):
     with Hosts(name, "abc", target=target) as hosts:
         hosts.send("b", frame(EVERYBODY, B))
@@ -116,6 +119,7 @@ def wait_for(true) -> bool:
     return any(true() for _ in range(1000))
 
 
+@pytest.mark.slow
 def test_addresses_that_share_an_entry_are_flooded(name):
     """The table holds 1024 addresses, one where several would lie: the others are unknown, and still reached."""
     with Hosts(name, "ab") as hosts:
@@ -128,6 +132,7 @@ def test_addresses_that_share_an_entry_are_flooded(name):
             assert hosts.send("a", *sent) == {"b": sent}
 
 
+@pytest.mark.slow
 def test_between_two_threads(name):
     text = f"""
         Numbered(FLOW 1, TO 2, LIMIT 200000) -> a :: ToDevice({name}:a, METHOD SWITCH);
@@ -148,6 +153,7 @@ def test_between_two_threads(name):
 # -- what is refused
 
 
+@pytest.mark.slow
 def test_names_in_use_too_many_ports_and_nonsense_are_refused(name):
     with Hosts(name, "a", ring=64):
         with pytest.raises(MezzoError, match=rf"port `{name}:a` is in use by process {os.getpid()}"):
@@ -161,6 +167,7 @@ def test_names_in_use_too_many_ports_and_nonsense_are_refused(name):
         assert connect("switch", f"{name}:b").close() is None
 
 
+@pytest.mark.slow
 def test_a_switch_with_all_its_ports_taken_says_so(name):
     ends = "".join(f"FromDevice({name}:p{k}, METHOD SWITCH) -> d;" for k in range(PLACES))
     with Router.from_click("d :: Discard;" + ends) as router:
@@ -172,6 +179,7 @@ def test_a_switch_with_all_its_ports_taken_says_so(name):
 # -- other processes
 
 
+@pytest.mark.slow
 def test_killed_ports_are_noticed_and_replaced(name, child):
     text = f"""
         Numbered(FLOW 1, TO 2) -> to :: ToDevice({name}:me, METHOD SWITCH);
@@ -199,6 +207,7 @@ def test_killed_ports_are_noticed_and_replaced(name, child):
         assert last.ask()[2:] == [0, 0]
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(name):
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
