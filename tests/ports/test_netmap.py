@@ -476,6 +476,7 @@ BROKEN = [
     ("t", {"head": 3, "cur": 3}, "somebody else moved head: is another program on the same ring?"),
     ("t", {"tail": 5}, "tail went backwards"),
     ("f", {"tail": 11}, "a slot names no buffer, or more bytes than a buffer has"),
+    ("t", {}, "a slot names no buffer, or more bytes than a buffer has"),
 ]
 
 
@@ -493,7 +494,7 @@ def test_io13_a_broken_ring_is_told_once_and_left_alone(
         run_until(router, "t.count", 10)
         ring = a.krings[RX][0] if end == "f" else b.krings[TX][0]
         kept = ring.slot(10)
-        if end == "f":
+        if end == "f" or not change:
             ring.put(10, type(kept)(1 << 31, 60))
         for name, value in change.items():
             ring.set(name, value)
@@ -654,6 +655,7 @@ def test_buffers_go_from_ring_to_ring(kernel: NetmapDouble, target: str) -> None
         assert router.arena.free_count == 500 == len(set(router.arena.free_frames()))
         assert set(sending[:50]) <= {*router.arena.free_frames(), *a.krings[RX][0].buffers()}
         assert "zero copy\tframes 0 to 999 are buffers" in router.read("f.port")
+        assert router.ports["eth0"].get_list() == 0, "after kill -9 the kernel finds no list of what was overwritten"
     assert kernel.lost() == {}
 
 
@@ -726,6 +728,25 @@ def test_a_pipe_without_a_copy(kernel: NetmapDouble, target: str) -> None:
         assert one.conservation().balanced and two.conservation().balanced
 
 
+@pytest.mark.parametrize("end", ["f", "t"])
+def test_a_slot_that_names_a_frame_of_ours_harms_nothing(kernel: NetmapDouble, target: str, end: str) -> None:
+    a, b = kernel.add_nic("eth0"), kernel.add_nic("eth1")
+    said: list[str] = []
+    with zero_copy(kernel, target) as router:
+        router.say = said.append  # type: ignore[method-assign]
+        ring = a.krings[RX][0] if end == "f" else b.krings[TX][0]
+        kept, free = ring.slot(0), next(iter(router.arena.free_frames()))
+        ring.put(0, type(kept)(free, kept.len))
+        a.arrive(frame(1))
+        router.run(seconds=0.02)
+        which = "eth0" if end == "f" else "eth1"
+        assert said == [
+            f"{end}: ring 0 of `{which}` is left alone: a slot names a buffer that is a frame of this router"
+        ]
+        assert router.conservation().balanced
+        ring.put(0, kept)
+
+
 def test_why_frames_are_no_buffers(kernel: NetmapDouble) -> None:
     a, b = kernel.add_nic("eth0"), kernel.add_nic("eth1")
     options = [
@@ -743,3 +764,36 @@ def test_why_frames_are_no_buffers(kernel: NetmapDouble) -> None:
         assert "zero copy: only 0 of its 32 spare buffers have a number below 64" in router.read("f.refusals")
     with forward("eth0", "vale9:a", more="ZERO_COPY true", frames=1000) as router:
         assert "zero copy: its memory is 2, that of `eth0` 1" in router.read("t.refusals")
+
+
+@pytest.mark.parametrize("more", ["", "ZERO_COPY true"])
+def test_whatever_the_kernel_does_packets_arrive_once_and_in_order(kernel: NetmapDouble, more: str) -> None:
+    """Errors that pass, completions that dribble, rings that stall, long packets: seeded, natively."""
+    a, b = kernel.add_nic("eth0", rings=(2, 2), slots=(32, 32)), kernel.add_nic("eth1", slots=(16, 16))
+    chance, sent = random.Random(11), {0: [], 1: []}
+    text = FORWARD.format(a="eth0", b="eth1", more=f", {more}, COMPLETION_WAIT 0" if more else ", COMPLETION_WAIT 0")
+    text = text.replace(", COMPLETION_WAIT 0", "", 1)
+    with Router.from_click(text, frames=1000) as router:
+        kernel.check_rings(*a.krings[RX], *b.krings[TX])
+        for turn in range(600):
+            for _ in range(chance.randint(0, 12)):
+                ring = chance.randint(0, 1)
+                data = bytes([ring]) + frame(turn, chance.choice([14, 60, 300, 1514]))[1:]
+                if a.arrive(data, ring):
+                    sent[ring].append(data)
+            for request in (abi.RXSYNC, abi.TXSYNC):
+                if chance.random() < 0.2:
+                    kernel.fail(request, *chance.choices([0, errno.EAGAIN, errno.EINTR, errno.EBUSY], k=2))
+            b.stalled = chance.random() < 0.2
+            b.completions = chance.choice([None, 0, 1, 7])
+            router.run(rounds=chance.randint(1, 8))
+            kernel.changed()
+        kernel.failures.clear()
+        b.stalled, b.completions = False, None
+        kernel.changed()
+        total = len(sent[0]) + len(sent[1])
+        router.run(seconds=10, until=lambda: len(b.sent) == total)
+        assert [p for p in b.sent if p[0] == 0] == sent[0]
+        assert [p for p in b.sent if p[0] == 1] == sent[1]
+        assert kernel.broken == [] and router.drops() == {}
+        assert router.conservation().balanced

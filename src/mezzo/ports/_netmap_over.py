@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from mezzo.packet.arena import IN_RING, META, META_SIZE, Arena
+from mezzo.packet.arena import Arena
+from mezzo.ports._memory import Memory
 
 if TYPE_CHECKING:
     from mezzo.ports._netmap_port import Port
@@ -39,55 +40,43 @@ def map_over(address: int, size: int, fd: int, offset: int) -> None:
 
 
 class Over:
-    """Netmap's buffers as the data of an arena."""
+    """Netmap's buffers as the data of an arena.  `marks` has a byte for each: 1 where it is ours."""
 
     def __init__(self, port: Port, arena: Arena) -> None:
         self.port, self.arena, self.memory = port, arena, port.answer["mem_id"]
-        self.ports = [port]
         self.frames = min(arena.frames, port.buffer_count)
+        self.marks = Memory(self.frames)
+        port.keep("freeing the marks of buffers", self.marks.free)
         listed = list(extra_buffers(port))
-        self.ours = sorted((b for b in listed if b < self.frames), reverse=True)
         self.rest = [b for b in listed if b >= self.frames]
-        self.lay()
+        port.kernel.map_over(arena.frame_address(0), self.size, port.fd, port.buffers_at)
         while arena.free_count:
             arena.take_frame()
         port.set_list(0)
-        for frame in self.ours:
-            arena.give_frame(frame)
-
-    def lay(self) -> None:
-        """Frame 0 over buffer 0."""
-        where = self.arena.frame_address(0)
-        self.port.kernel.map_over(where, self.size, self.port.fd, self.port.buffers_at)
+        for buffer in sorted({b for b in listed if b < self.frames}, reverse=True):
+            self.marks.map[buffer] = 1
+            arena.give_frame(buffer)
 
     @property
     def size(self) -> int:
         return self.frames * self.arena.frame_size
 
-    def others(self) -> list[int]:
-        """Frames that are not ours: in rings, but not in the slots of an end."""
-        begin = self.arena.meta_offset + META["live"][0]
-        states = bytes(self.arena.mem[begin : begin + META_SIZE * self.arena.frames : META_SIZE])
-        here = {frame for port in self.ports for frame in port.slot_frames()}
-        return [f for f, state in enumerate(states) if state == IN_RING and f not in here]
+    @property
+    def ours(self) -> list[int]:
+        return [frame for frame, mark in enumerate(self.marks.map[:]) if mark]
 
     def undo(self) -> None:
         """The buffers go back, and the arena's own memory comes back."""
-        others = self.others()
-        kept = set(others)
-        head = 0
-        for buffer in [*self.rest, *(f for f in range(self.arena.frames) if f not in kept)]:
+        head, ours = 0, self.ours
+        for buffer in self.rest + ours:
             place = self.port.buffers_at + buffer * self.arena.frame_size
             struct.pack_into("<I", self.port.bytes, place, head)
             head = buffer
         self.port.set_list(head)
         map_over(self.arena.frame_address(0), self.size, self.arena.fd, self.arena.data_offset)
-        for frame in others:
-            self.arena.give_frame(frame)
         del _overs[self.arena]
-        if len(others) != self.arena.frames - len(self.ours):
-            had = self.arena.frames - len(others)
-            raise AssertionError(f"{len(self.ours)} buffers were ours, and {had} went back")
+        for frame in set(range(self.arena.frames)).difference(ours):
+            self.arena.give_frame(frame)
 
 
 _overs: WeakKeyDictionary[Arena, Over] = WeakKeyDictionary()
@@ -125,18 +114,16 @@ def why_not(port: Port, arena: Arena) -> str:
     )
 
 
-def lay_over(port: Port, arena: Arena) -> int:
-    """How many frames are buffers now; the port's `close` undoes it."""
-    there = _overs.get(arena)
-    if there is not None:
-        there.ports.append(port)
-        return there.frames
-    made = _overs[arena] = Over(port, arena)
-    port.defer("giving netmap's buffers back", made.undo)
-    return made.frames
+def lay_over(port: Port, arena: Arena) -> tuple[int, int]:
+    """How many frames are buffers now, and where their marks are; the port's `close` undoes it."""
+    made = _overs.get(arena)
+    if made is None:
+        made = _overs[arena] = Over(port, arena)
+        port.defer("giving netmap's buffers back", made.undo)
+    return made.frames, made.marks.address
 
 
 def frames_in_rings(port: Port) -> int:
-    """Of the port that laid its memory over: how many frames are no frames of ours, by its books."""
+    """Of the port that laid its memory over: how many frames are not ours, by its marks."""
     there = _overs.get(port.arena) if port.arena is not None else None
     return there.arena.frames - len(there.ours) if there is not None and there.port is port else 0

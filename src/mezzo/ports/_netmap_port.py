@@ -35,9 +35,9 @@ from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring, address_of_map
 if TYPE_CHECKING:
     from mezzo.ports._end import _End
 
-# A record: bytes, all u64.  OURS is head as the driver left it, SEEN tail as it saw it; PART is the frame of a packet
-# whose rest is to come.
-RING_AT, SLOTS, BUFFERS, BUFFER_SIZE, BUFFER_COUNT, OURS, SEEN, BROKEN, PART, FILLED, RECORD = range(0, 88, 8)
+# A record: bytes, all u64.  OURS is head as the driver left it, SEEN tail as it saw it; PARTIAL is the frame of a
+# packet whose rest is to come.
+RING_AT, SLOTS, BUFFERS, BUFFER_COUNT, OURS, SEEN, BROKEN, PARTIAL, FILLED, RECORD = range(0, 80, 8)
 FRAMING = 18  # Ethernet header and a VLAN tag
 # What the host's stack leaves to its device, and a ring of slots has no word for.
 HOST_OFF = ["tx-checksum", *PEER_OFF]
@@ -93,7 +93,7 @@ class Port(Watching):
         self.spec = abi.parse(device)
         self.kernel = system or self.system or Kernel()
         self.fd, self.buffer_size, self.buffer_count, self.buffers_at = -1, 0, 0, 0
-        self.swappable = 0  # frames that are buffers
+        self.swappable, self.marks = 0, 0  # frames that are buffers, and the address of their marks
         self.told: dict[str, Any] = {}
         self.answer: dict[str, int] = {}
         self.rings: dict[int, list[Found]] = {RECEIVE: [], TRANSMIT: []}
@@ -196,7 +196,7 @@ class Port(Watching):
         if why := why_not(self, arena):
             self.refusals.append(f"zero copy: {why}")
             return
-        self.swappable = lay_over(self, arena)
+        self.swappable, self.marks = lay_over(self, arena)
 
     def beside_xdp(self) -> bool:
         return any(other.method == "xdp" for other in self.ends[0].router.ports)
@@ -212,10 +212,6 @@ class Port(Watching):
 
     def set_list(self, head: int) -> None:
         abi.IF.set(self.map, "bufs_head", head, self.answer["offset"])  # type: ignore[arg-type]
-
-    def slot_frames(self) -> list[int]:
-        """The frames in slots of ours."""
-        return [frame for end in self.ends for frame in end.frames_of_slots()]
 
     def map_memory(self) -> None:
         self.map = self.kernel.mmap(self.fd, self.answer["memsize"])
@@ -280,8 +276,8 @@ class Port(Watching):
 
     def record(self, ring: Found) -> bytes:
         told, base = self.ring_header(ring), address_of_map(self.map)
-        where = base + ring.at, told["num_slots"], base + self.buffers_at, self.buffer_size, self.buffer_count
-        return struct.pack("<10Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
+        where = base + ring.at, told["num_slots"], base + self.buffers_at, self.buffer_count
+        return struct.pack("<9Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
 
     def stamp_rings(self, found: list[Found]) -> None:
         """Has the kernel write into each ring when it filled it."""
@@ -332,7 +328,7 @@ class Port(Watching):
         return [(end, self.fd, select.POLLOUT) for end in self.ends]
 
     def frames(self) -> dict[str, int]:
-        told = {f"slots of {end.name}": len(end.frames_of_slots()) for end in self.ends}
+        told = {f"slots of {end.name}": end.frames_here() for end in self.ends}
         return told | {"rings of netmap": frames_in_rings(self)}
 
     def mac(self) -> int:

@@ -10,32 +10,25 @@ Packets are copied between netmap's buffers and frames of the arena; with ZERO_C
 and a packet that begins where its buffer does is forwarded without a copy, among ports of one memory.  What is spread
 over several slots (NS_MOREFRAG) is joined, and what is longer than a buffer is split when it leaves; a packet is never
 sent in part.  One RXSYNC is made when the rings are empty, one TXSYNC a batch.
-
-Rules of rings, looked at whenever the driver does: indexes are in the ring, tail never goes back, nobody else moves
-head.  A ring where one is broken is told once and left alone; the others go on.
 """
 
-import errno
 import select
 
-from mezzo.base import MezzoError
 from mezzo.elements import (
     NO_FRAME,
     Arg,
     Bool,
-    ConfigError,
     bounded,
     flag,
     frame_address,
-    i64,
-    libc,
     load_acquire_u32,
     mem_copy,
+    mem_u8,
     mem_u16,
     mem_u32,
     mem_u64,
     now,
-    python,
+    set_mem_u8,
     set_mem_u16,
     set_mem_u32,
     set_mem_u64,
@@ -48,22 +41,20 @@ from mezzo.packet.arena import HEADROOM
 from mezzo.ports import _netmap_abi as abi
 from mezzo.ports import _netmap_port
 from mezzo.ports._checksum import finish_if_partial
-from mezzo.ports._end import _End
-from mezzo.ports._mtu import _WithMtu
+from mezzo.ports._netmap_half import SLOT, STUCK, THEFT, _Half
 from mezzo.ports._netmap_port import (
     BROKEN,
     BUFFER_COUNT,
-    BUFFER_SIZE,
     BUFFERS,
     FILLED,
     OURS,
-    PART,
+    PARTIAL,
     RECORD,
     RING_AT,
     SEEN,
     SLOTS,
 )
-from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, release, slot_at, space
+from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, ahead, between, put_slot, release, slot_at, space
 from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import LARGEST
 from mezzo.ports.to_device import ToDevice
@@ -72,101 +63,14 @@ Port = _netmap_port.Port
 TXSYNC, RXSYNC = abi.TXSYNC, abi.RXSYNC
 BUF_CHANGED, REPORT, MORE_FRAG, TX_MON, FIRST_BUFFER = 1, 2, 0x20, 0x40, abi.RESERVED_BUFFERS
 POLLIN = select.POLLIN
-RETRIED = (-errno.EAGAIN, -errno.EINTR, -errno.EBUSY)
-MOST_RINGS = 1024
+MOST_RINGS, MOST_PARTS = 1024, 1024
 NEVER = (1 << 64) - 1
 SHORT_NS, NO_MEMORY_NS = 10**6, 10**6  # until a whole packet may fit; until a frame may be free
 TOO_LONG = 1 << 20
 STAGGER = 64
 SECONDS, MICROSECONDS = abi.RING.offset["ts"], abi.RING.offset["ts"] + 8
-# Why a ring is left alone
-INDEX, BACKWARDS, STRANGER, SLOT = 1, 2, 3, 4
-RULES = {
-    INDEX: "an index is out of the ring",
-    BACKWARDS: "tail went backwards",
-    STRANGER: "somebody else moved head: is another program on the same ring?",
-    SLOT: "a slot names no buffer, or more bytes than a buffer has",
-}
-
-
-class _Half(_WithMtu, _End):
-    """What both ends know."""
-
-    zero_copy = Arg(Bool(), False, "frames are netmap's buffers, which ports of one memory exchange", positional=False)
-
-    swappable: u64  # frames below this one are buffers
-    table: u64  # records of this end's rings
-    rings: u32
-    fd: i64
-    ioctl_at: u64
-    system_calls: u64
-    busy: u64
-    gone: u32
-
-    def sound(self, at: u64, head: u32, tail: u32) -> flag:
-        """Do the rules hold in the ring of a record?"""
-        n = u32(mem_u64(at + SLOTS))
-        if mem_u64(at + BROKEN) != 0:
-            return False
-        ours, seen = u32(mem_u64(at + OURS)), u32(mem_u64(at + SEEN))
-        if head == ours and tail < n and between(head, tail, n) >= between(head, seen, n):
-            return True
-        rule: u32 = BACKWARDS
-        if head != ours:
-            rule = STRANGER
-        if tail >= n or head >= n:
-            rule = INDEX
-        self.leave(at, rule)
-        return False
-
-    def leave(self, at: u64, rule: u32):
-        """A ring where a rule was broken is left alone."""
-        set_mem_u64(at + BROKEN, rule)
-        self.say_broken(u32((at - self.table) // RECORD), rule)
-
-    def sync(self, request: u64) -> flag:
-        """One system call; did it work?"""
-        self.system_calls += 1
-        answer = libc(self.ioctl_at, self.fd, request, 0)
-        if answer >= 0:
-            return True
-        if answer in RETRIED:
-            self.busy += 1
-        else:
-            self.gone = 1
-            self.say_gone(u32(-answer))
-        return False
-
-    @python
-    def say_broken(self, number, rule):
-        self._port.told["trouble"] = f"ring {self.found[number].name}: {RULES[rule]}"
-        self.say(f"{self.name}: ring {self.found[number].name} of `{self.device}` is left alone: {RULES[rule]}")
-
-    @python
-    def say_gone(self, number):
-        said = self._port.state == "gone"
-        what = self._port.lose(number)
-        for end in self._port.ends:
-            end.gone = 1
-            self.router.unwatch(end, self._port.fd)
-            end.wake_task()
-        if not said:
-            self.say(f"{self.name}: netmap port `{self.device}`: {what}; the rest goes on")
-
-    # -- Python
-
-    def spec(self):
-        try:
-            return abi.parse(self.devname)
-        except MezzoError as trouble:
-            told = trouble.diagnostics[0]
-            raise ConfigError(f"{told.message}; {told.hint}" if told.hint else told.message) from None
-
-    def use_rings(self, table, found, ring):
-        self.found, self.table, self.rings = found, table.address, len(found)
-        self.fd, self.ioctl_at = self._port.fd, self._port.kernel.ioctl_at
-        self.swappable = self._port.swappable
-        self.use_ring(ring)
+# What became of a slot
+PART, WHOLE = 0, 1  # or STUCK
 
 
 class Receiver(_Half, FromDevice):
@@ -218,70 +122,105 @@ class Receiver(_Half, FromDevice):
 
     def gather(self, at: u64) -> u32:
         """Slots of one ring become slots of ours; how many those are now."""
-        ring = mem_u64(at + RING_AT)
+        ring, n = mem_u64(at + RING_AT), u32(mem_u64(at + SLOTS))
         head, tail = mem_u32(ring + HEAD), load_acquire_u32(ring + TAIL)
         own, had = mem_u32(self.ring + TAIL), space(self.ring, self.slots)
         if not self.sound(at, head, tail) or head == tail:
             return had
-        n, buffers, size = u32(mem_u64(at + SLOTS)), mem_u64(at + BUFFERS), mem_u64(at + BUFFER_SIZE)
-        count = mem_u64(at + BUFFER_COUNT)
-        part: u32 = u32(mem_u64(at + PART))
-        filled: u32 = u32(mem_u64(at + FILLED))
         room: u32 = self.slots - 1 - had
         for _ in bounded(between(head, tail, n), LARGEST):
             if room == 0:
                 break
-            word = mem_u64(slot_at(ring, head))
-            index, length, flags = u64(u32(word)), u32(word >> 32) & 0xFFFF, u32(word >> 48)
-            if index < FIRST_BUFFER or index >= count or length > size:
-                self.leave(at, SLOT)
+            got = self.take(at, slot_at(ring, head), own)
+            if got == STUCK:
                 break
-            if part == NO_FRAME:
-                part = self.take_frame()
-                if part == NO_FRAME:
-                    self.starved += 1
-                    self.again_ns = now() + NO_MEMORY_NS
-                    break
-                filled = 0
-                if self.zero_copy and index < self.swappable and flags & MORE_FRAG == 0:
-                    set_mem_u64(slot_at(ring, head), u64(part) | u64(length) << 32 | u64(BUF_CHANGED) << 48)
-                    head = after(head, n)
-                    self.arrive(own, u32(index), 0, length, flags)
-                    own = after(own, self.slots)
-                    room -= 1
-                    part = NO_FRAME
-                    continue
-            start = self.first + (part & 3) * STAGGER
-            if start + filled + length <= self.frame_size:
-                mem_copy(frame_address(part) + start + filled, buffers + index * size, length)
-            filled = min(filled + length, TOO_LONG)
             head = after(head, n)
-            if flags & MORE_FRAG != 0:
-                continue
-            if start + filled > self.frame_size or filled > 0xFFFF:
-                self.too_long += 1
-                self.give_frame(part)
-            else:
-                self.arrive(own, part, start, filled, flags)
+            if got == WHOLE:
                 own = after(own, self.slots)
                 room -= 1
-            part = NO_FRAME
         if self.kernel_time:
             self.kernel_ns = mem_u64(ring + SECONDS) * 1_000_000_000 + mem_u64(ring + MICROSECONDS) * 1000
-        set_mem_u64(at + PART, part)
-        set_mem_u64(at + FILLED, filled)
         set_mem_u32(self.ring + TAIL, own)
         release(ring, head)
         set_mem_u64(at + OURS, head)
         set_mem_u64(at + SEEN, tail)
         return space(self.ring, self.slots)
 
-    def arrive(self, at: u32, frame: u32, start: u32, length: u32, flags: u32):
+    def take(self, at: u64, slot: u64, own: u32) -> u32:
+        """One slot of the kernel's: WHOLE when slot `own` of ours is a packet now, PART of one, STUCK when it stays."""
+        word = mem_u64(slot)
+        index, length, flags = u64(u32(word)), u32(word >> 32) & 0xFFFF, u32(word >> 48)
+        if index < FIRST_BUFFER or index >= mem_u64(at + BUFFER_COUNT) or length > self.buffer_size:
+            return self.leave(at, SLOT)
+        from_at = mem_u64(at + BUFFERS) + index * self.buffer_size
+        if flags & MORE_FRAG != 0 or mem_u64(at + PARTIAL) != NO_FRAME:
+            return self.join(at, own, from_at, length, flags)
+        frame = self.take_frame()
+        if frame == NO_FRAME:
+            return self.starve()
+        if self.zero_copy and index < self.swappable:
+            return self.swap_in(at, slot, own, frame)
+        start = self.start_of(frame)
+        if start + length > self.frame_size:
+            return self.refuse_long(frame)
+        mem_copy(frame_address(frame) + start, from_at, length)
+        return self.arrive(own, frame, start, length, flags)
+
+    def start_of(self, frame: u32) -> u32:
+        return self.first + (frame & 3) * STAGGER
+
+    def swap_in(self, at: u64, slot: u64, own: u32, frame: u32) -> u32:
+        """The buffer is the packet's frame, and the free frame takes its place in the ring."""
+        word = mem_u64(slot)
+        index = u32(word)
+        if mem_u8(self.marks + index) != 0:
+            self.give_frame(frame)
+            return self.leave(at, THEFT)
+        set_mem_u8(self.marks + index, 1)
+        set_mem_u8(self.marks + frame, 0)
+        set_mem_u64(slot, u64(frame) | u64(BUF_CHANGED) << 48)
+        return self.arrive(own, index, 0, u32(word >> 32) & 0xFFFF, u32(word >> 48))
+
+    def join(self, at: u64, own: u32, from_at: u64, length: u32, flags: u32) -> u32:
+        """One slot of a packet that has several."""
+        frame: u32 = u32(mem_u64(at + PARTIAL))
+        filled: u32 = u32(mem_u64(at + FILLED))
+        if frame == NO_FRAME:
+            frame = self.take_frame()
+            if frame == NO_FRAME:
+                return self.starve()
+            filled = 0
+        start = self.start_of(frame)
+        if start + filled + length <= self.frame_size:
+            mem_copy(frame_address(frame) + start + filled, from_at, length)
+        filled = min(filled + length, TOO_LONG)
+        more = flags & MORE_FRAG != 0
+        set_mem_u64(at + PARTIAL, frame if more else u32(NO_FRAME))
+        set_mem_u64(at + FILLED, filled)
+        if more:
+            return PART
+        if start + filled > self.frame_size or filled > 0xFFFF:
+            return self.refuse_long(frame)
+        return self.arrive(own, frame, start, filled, flags)
+
+    def starve(self) -> u32:
+        """No frame is free: what came waits in the ring."""
+        self.starved += 1
+        self.again_ns = now() + NO_MEMORY_NS
+        return STUCK
+
+    def refuse_long(self, frame: u32) -> u32:
+        self.too_long += 1
+        self.give_frame(frame)
+        return PART
+
+    def arrive(self, at: u32, frame: u32, start: u32, length: u32, flags: u32) -> u32:
         """A packet is whole, in a frame: it gets a slot of ours."""
         mark = u64(OUTGOING) << 48 if flags & TX_MON != 0 else u64(0)
         if self.finishes and finish_if_partial(frame_address(frame) + start, length):
             self.finished += 1
         put_slot(self.ring, at, u64(frame) | u64(length) << 32 | mark, start)
+        return WHOLE
 
     # -- Python
 
@@ -301,14 +240,10 @@ class Receiver(_Half, FromDevice):
         if self.kernel_time:
             self._port.stamp_rings(found)
 
-    def frames_of_slots(self):
-        if self._ring is None:
-            return []
-        parts = (int.from_bytes(self.records[at : at + 8], "little") for at in self.places())
-        return [slot.frame for slot in self._ring.slots()] + [part for part in parts if part != NO_FRAME]
-
-    def places(self):
-        return range(PART, self.rings * RECORD, RECORD)
+    def frames_here(self):
+        places = range(PARTIAL, self.rings * RECORD, RECORD)
+        parts = (int.from_bytes(self.records[at : at + 8], "little") for at in places)
+        return self._ring.space + sum(part != NO_FRAME for part in parts)
 
 
 class Transmitter(_Half, ToDevice):
@@ -351,73 +286,96 @@ class Transmitter(_Half, ToDevice):
         return mem_u32(self.ring + HEAD)
 
     def hand_over(self, at: u64) -> u32:
-        """Copies what there is room for; how many slots that took."""
+        """Gives the kernel what there is room for; how many slots that took."""
         end = self.head()
         if self.next == end:
             return 0
-        ring = mem_u64(at + RING_AT)
+        ring, n = mem_u64(at + RING_AT), u32(mem_u64(at + SLOTS))
         head, tail = mem_u32(ring + HEAD), load_acquire_u32(ring + TAIL)
         if not self.sound(at, head, tail):
             return 0
-        n, buffers, size = u32(mem_u64(at + SLOTS)), mem_u64(at + BUFFERS), mem_u64(at + BUFFER_SIZE)
         room = between(head, tail, n)
         place: u32 = self.next
-        last: u32 = head
         used: u32 = 0
         for _ in bounded(self.slots, LARGEST):
             if place == end:
                 break
-            slot = slot_at(self.ring, place)
-            word, start = mem_u64(slot), mem_u64(slot + 8) & 0xFFFF
-            frame, length = u32(word), u32(word >> 32) & 0xFFFF
-            parts = u32((u64(length) + size - 1) // size) if u64(length) > size else u32(1)
-            if used + parts > room:
+            parts = self.send_one(at, slot_at(self.ring, place), head, room - used)
+            if parts == 0:
                 break
-            if self.zero_copy and start == 0 and parts == 1 and self.swap(slot_at(ring, head), frame, length):
-                last = head
-                head = after(head, n)
-                used += 1
-                set_mem_u16(slot + 6, 1)
-                place = after(place, self.slots)
-                continue
-            from_at: u64 = frame_address(frame) + start
-            left: u32 = length
-            for _ in bounded(parts, LARGEST):
-                piece = min(left, u32(size))
-                left -= piece
-                last = head
-                self.put(slot_at(ring, head), buffers, size, from_at, piece, left != 0)
-                from_at += piece
-                head = after(head, n)
-            set_mem_u16(slot + 6, u16(parts))
-            self.give_frame(frame)
             used += parts
+            head = ahead(head, parts, n)
             place = after(place, self.slots)
         if used != 0:
             self.next = place
-            slot = slot_at(ring, last)
-            set_mem_u16(slot + 6, mem_u16(slot + 6) | REPORT)
+            last = slot_at(ring, ahead(head, n - 1, n))
+            set_mem_u16(last + 6, mem_u16(last + 6) | REPORT)
             release(ring, head)
             set_mem_u64(at + OURS, head)
         return used
 
-    def swap(self, slot: u64, frame: u32, length: u32) -> flag:
-        """The frame goes into a slot, and the buffer that was there is a free frame; can it be one?"""
+    def send_one(self, at: u64, slot: u64, head: u32, room: u32) -> u32:
+        """A packet of ours goes into slots from `head` on: how many; 0 when there is no room for all of it."""
+        ring = mem_u64(at + RING_AT)
+        word, start = mem_u64(slot), mem_u64(slot + 8) & 0xFFFF
+        frame, length = u32(word), u32(word >> 32) & 0xFFFF
+        parts: u32 = 1
+        if length > self.buffer_size:
+            parts = (length + self.buffer_size - 1) // self.buffer_size
+        if parts > room or not self.have_buffers(at, head, parts):
+            return 0
+        set_mem_u16(slot + 6, u16(parts))
+        if self.zero_copy and start == 0 and parts == 1 and self.swap_out(slot_at(ring, head), frame, length):
+            return 1
+        self.copy_out(at, head, frame_address(frame) + start, length)
+        self.give_frame(frame)
+        return parts
+
+    def have_buffers(self, at: u64, head: u32, parts: u32) -> flag:
+        """Do the slots from `head` on name buffers, none of them a frame of ours?"""
+        ring, n = mem_u64(at + RING_AT), u32(mem_u64(at + SLOTS))
+        place: u32 = head
+        for _ in bounded(parts, LARGEST):
+            index = mem_u32(slot_at(ring, place))
+            if index < FIRST_BUFFER or u64(index) >= mem_u64(at + BUFFER_COUNT):
+                self.leave(at, SLOT)
+                return False
+            if self.zero_copy and u64(index) < self.swappable and mem_u8(self.marks + index) != 0:
+                self.leave(at, THEFT)
+                return False
+            place = after(place, n)
+        return True
+
+    def swap_out(self, slot: u64, frame: u32, length: u32) -> flag:
+        """The frame goes into the ring, and the buffer that was there is a free frame; can it be one?"""
         old = mem_u32(slot)
-        if old >= self.swappable or old < FIRST_BUFFER or frame >= self.swappable:
+        if u64(old) >= self.swappable or u64(frame) >= self.swappable:
             return False
+        set_mem_u8(self.marks + old, 1)
+        set_mem_u8(self.marks + frame, 0)
         set_mem_u64(slot, u64(frame) | u64(length) << 32 | u64(BUF_CHANGED) << 48)
         self.give_frame(old)
         return True
 
-    def put(self, slot: u64, buffers: u64, size: u64, from_at: u64, length: u32, more: flag):
-        """Into the buffer that the slot has.  The kernel may have put another one there, and says so by a flag."""
-        word = mem_u64(slot)
-        mem_copy(buffers + u64(u32(word)) * size, from_at, length)
-        flags = (word >> 48) & BUF_CHANGED
-        if more:
-            flags |= MORE_FRAG
-        set_mem_u64(slot, u64(u32(word)) | u64(length) << 32 | flags << 48)
+    def copy_out(self, at: u64, head: u32, from_at: u64, length: u32):
+        """Into the buffers that the slots have, one after another; all but the last say that more follows."""
+        ring, n = mem_u64(at + RING_AT), u32(mem_u64(at + SLOTS))
+        place: u32 = head
+        done: u32 = 0
+        for _ in bounded(MOST_PARTS, MOST_PARTS):
+            slot = slot_at(ring, place)
+            word = mem_u64(slot)
+            piece = min(length - done, self.buffer_size)
+            mem_copy(mem_u64(at + BUFFERS) + u64(u32(word)) * self.buffer_size, from_at + done, piece)
+            done += piece
+            # The kernel may have put another buffer there, which it has to hear of itself.
+            flags = (word >> 48) & BUF_CHANGED
+            if done != length:
+                flags |= MORE_FRAG
+            set_mem_u64(slot, u64(u32(word)) | u64(piece) << 32 | flags << 48)
+            if done == length:
+                break
+            place = after(place, n)
 
     def collect(self, at: u64):
         """Takes back what the kernel is done with."""
@@ -482,10 +440,7 @@ class Transmitter(_Half, ToDevice):
 
     def initialize(self):
         super().initialize()
-        self.plain = self.longest <= self._port.buffer_size
+        self.plain = self.longest <= self.buffer_size
 
-    def frames_of_slots(self):
-        ring = self._ring
-        if ring is None:
-            return []
-        return [ring.slot(ring.after(self.next, k)).frame for k in range((ring.head - self.next) % ring.size)]
+    def frames_here(self):
+        return (self._ring.head - self.next) % self._ring.size
