@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -122,7 +123,7 @@ def test_two_threads(name):
 def test_a_full_pipe_stops_its_sender_and_drops_nothing(name, target):
     sending = f"n :: Numbered(LIMIT 100) -> to :: ToDevice({name}, METHOD PIPE, RING 16, BURST 4);"
     with Router.from_click(sending, target=target) as sender:
-        sender.run(rounds=500)
+        sender.run(seconds=0.05)
         assert (sender.read("to.count"), sender.read("to.packets_in_flight")) == ("15", "15")
         sizes = [20 + k * 7919 % 600 for k in range(100)]
         assert sender.read("to.bytes_in_flight") == str(sum(sizes[:15]))
@@ -131,7 +132,7 @@ def test_a_full_pipe_stops_its_sender_and_drops_nothing(name, target):
         with connect("pipe", name, target=target) as reader:
             while len(got) < 100:
                 got += reader.receive(seconds=0.0)
-                sender.run(rounds=30)
+                sender.run(seconds=0.001)
         assert [int.from_bytes(p[14:18], "big") for p in got] == list(range(100))
         assert [len(p) for p in got] == sizes
         assert (sender.read("to.packets_in_flight"), sender.read("to.bytes_in_flight")) == ("0", "0")
@@ -150,13 +151,13 @@ def test_random_bursts_of_random_lengths(name, target):
             for _ in range(chance.randint(0, 20) if len(sent) < total else 0):
                 sent.append((HEADER + chance.randbytes(1728))[: chance.choice(lengths)])
             left.router.feed("out", sent[fed(left) :])
-            left.router.run(rounds=chance.randint(1, 40))
-            right.router.run(rounds=chance.randint(1, 40))
+            left.router.run(seconds=chance.choice((0, 0.0005)))
+            right.router.run(seconds=chance.choice((0, 0.0005)))
             got += right.router.collect("in")
         assert got == sent[: len(got)]
         while len(got) < len(sent):
-            left.router.run(rounds=30)
-            right.router.run(rounds=30)
+            left.router.run(seconds=0.0005)
+            right.router.run(seconds=0.0005)
             got += right.router.collect("in")
         assert got == sent
 
@@ -177,7 +178,7 @@ def test_slots_that_cannot_be_are_no_packets(name, target):
         run_until(router, lambda: count(router, "f") == 1)
         assert router.read("f.refused") == "empty\t1\nrunt\t1\nnot in its frame\t2\n"
         port.words.put(channel, 1 << 30)  # no index of this ring
-        router.run(rounds=200)
+        router.run(seconds=0.02)
         assert count(router, "f") == 1
         assert router.conservation().balanced
 
@@ -236,6 +237,36 @@ def test_a_name_in_use_a_size_that_differs_and_nonsense_are_refused(name):
 def test_an_end_may_be_larger_than_the_pipe(name):
     with connect("pipe", name, frame_size=2048), connect("pipe", name, frame_size=4096) as large:
         assert large.port.longest() == 2048
+
+
+def test_nonsense_from_a_member_ends_its_connection_only(name):
+    with connect("pipe", f"{name}{{") as device:
+        members = device.port.members
+        for text in (b"x", b"[]", b'{"do": "join"}', b'{"do": "join", "place": 9, "generation": 1, "label": ""}'):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+                stranger.settimeout(LONG)
+                stranger.connect(members.address(0))
+                stranger.send(text)
+                assert stranger.recv(100) == b""
+        assert members.others() == []
+        with connect("pipe", f"{name}}}") as other:
+            assert other.send([HEADER + bytes(46)]) == 1
+            assert len(device.receive(seconds=LONG)) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"bql": True}, {"fault": "duplicate 100"}, {"fault": "lose 50"}, {"rate": "100Mbps"}]
+)
+def test_hooks_and_byte_limits_go_with_pipes(name, options):
+    with connect("pipe", f"{name}{{", **options) as device, connect("pipe", f"{name}}}") as other:
+        sent = [HEADER + bytes([k]) * 46 for k in range(50)]
+        assert device.router.feed("out", sent) == 50
+        got: list[bytes] = []
+        while len(set(got)) < 50:
+            device.router.run(seconds=0.001)
+            got += other.receive()
+        assert sorted(set(got), key=got.index) == sent
+        assert device.router.conservation().balanced
 
 
 # -- other processes

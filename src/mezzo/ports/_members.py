@@ -159,7 +159,7 @@ class Members:
             made.close()
             return None
         answer = json.loads(data) if data else {}
-        if not answer:
+        if not answer:  # it ended, or does not speak our version
             made.close()
             return None
         self._accept_memory(answer["facts"], descriptors)
@@ -232,15 +232,18 @@ class Members:
 
     def _let_in(self) -> None:
         assert self._listener is not None
-        with contextlib.suppress(OSError):
+        try:
             made, _ = self._listener.accept()
-            made.settimeout(PATIENCE_S)
-            pid, user = _credentials(made)
-            if user not in (os.geteuid(), 0):
-                made.close()
-                return
-            self._lines[made.fileno()] = _Line(made, pid)
-            self._poll.register(made, select.POLLIN)
+        except OSError:  # gone again, or no descriptor is free: not at once another try
+            time.sleep(0.01)
+            return
+        made.settimeout(PATIENCE_S)
+        pid, user = _credentials(made)
+        if user not in (os.geteuid(), 0):
+            made.close()
+            return
+        self._lines[made.fileno()] = _Line(made, pid)
+        self._poll.register(made, select.POLLIN)
 
     def _hear(self, line: _Line) -> None:
         try:
@@ -248,17 +251,26 @@ class Members:
         except OSError:
             data = b""
         message = _read(data)
-        if not message:
-            self._gone(line)
-        elif message["do"] == "hello":
+        what = message.get("do")
+        if what == "hello" and message.get("version") == VERSION:
             self._welcome(line)
-        elif message["do"] == "join":
-            line.member = Member(message["place"], message["generation"], line.pid, message["label"])
-            self.came(line.member)
+        elif what == "join" and (member := self._member(message, line.pid)) is not None:
+            line.member = member
+            self.came(member)
             with contextlib.suppress(OSError):
                 _send(line.socket, {"do": "joined"})
-        elif message["do"] == "bye":
+        elif what == "bye":
             line.polite = True
+        else:  # the end, or nonsense
+            self._gone(line)
+
+    def _member(self, message: dict[str, Any], pid: int) -> Member | None:
+        """Who joins, if what he says can be."""
+        place, generation, label = (message.get(key) for key in ("place", "generation", "label"))
+        if not (isinstance(place, int) and isinstance(generation, int) and isinstance(label, str)):
+            return None
+        sound = 0 <= place < self.places and place != self.place and 0 < generation <= GENERATIONS
+        return Member(place, generation, pid, label) if sound else None
 
     def _welcome(self, line: _Line) -> None:
         answer = {"facts": self.facts, "generation": self.generation, "label": self.label}
