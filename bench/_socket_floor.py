@@ -18,15 +18,19 @@ from contextlib import contextmanager
 import harness
 
 from mezzo.elements import (
+    Arg,
+    Bool,
     Element,
     bounded,
     i64,
     libc,
     library,
     load_acquire_u32,
+    mem_copy,
     mem_u16,
     mem_u32,
     mem_u64,
+    set_mem_u32,
     set_mem_u64,
     store_release_u32,
     u32,
@@ -34,10 +38,10 @@ from mezzo.elements import (
 )
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
-from mezzo.ports.packet import MESSAGE, VECTOR, write_messages
+from mezzo.ports.packet import BATCH, MESSAGE, VECTOR, write_messages
 from mezzo.runtime import Router
 
-BATCH, LENGTH = 64, 60
+LENGTH = 60
 FRAME = bytes.fromhex("0200000000090200000000010800" "4500002e000000004011666d0a0000010a000002" "0fa00fa0001a1234")
 FRAME += bytes(LENGTH - len(FRAME))
 PHASE, PHASES = 2048, 60  # packets on the wire at a time, and how often
@@ -72,18 +76,76 @@ class FloorSendMany(_Floor):
 
 
 @library.register
+class FloorSlots(_Floor):
+    """Copies a frame into slots of a packet socket's ring, and has them sent."""
+
+    def task(self) -> bool:
+        if load_acquire_u32(self.ring + u64(self.place) * self.frame_size) != 0:
+            libc(self.out_at, self.out, 0, 0, DONT_WAIT)
+            return True
+        for _ in bounded(BATCH, BATCH):
+            at = self.ring + u64(self.place) * self.frame_size
+            mem_copy(at + 32, self.messages, LENGTH)
+            set_mem_u32(at + 4, LENGTH)
+            store_release_u32(at, 1)
+            self.place = 0 if self.place + 1 == self.frames else self.place + 1
+        libc(self.out_at, self.out, 0, 0, DONT_WAIT)
+        self.count += BATCH
+        return True
+
+
+@library.register
 class FloorRing(_Floor):
-    """Reads a word of each packet in a packet socket's ring."""
+    """Reads a word of each packet in a packet socket's ring (TPACKET_V2); with COPY, each packet into a buffer."""
+
+    copy = Arg(Bool(), False, positional=False)
 
     def task(self) -> bool:
         seen: u64 = 0
-        for _ in bounded(BATCH, BATCH):
+        for k in bounded(BATCH, BATCH):
             at = self.ring + u64(self.place) * self.frame_size
             if load_acquire_u32(at) & 1 == 0:
                 break
-            seen += mem_u64(at + mem_u16(at + 12))
+            source = at + mem_u16(at + 12)
+            if self.copy:
+                mem_copy(self.messages + u64(k) * 2048 + u64(k & 3) * 64, source, mem_u32(at + 8))
+            else:
+                seen += mem_u64(source)
             store_release_u32(at, 0)
             self.place = 0 if self.place + 1 == self.frames else self.place + 1
+            self.count += 1
+        self.swallow += seen
+        return True
+
+
+@library.register
+class FloorBlocks(_Floor):
+    """As FloorRing, of TPACKET_V3: `frames` is the number of blocks, `frame_size` the size of one."""
+
+    copy = Arg(Bool(), False, positional=False)
+    left: u32
+    at: u64
+
+    def task(self) -> bool:
+        seen: u64 = 0
+        for k in bounded(BATCH, BATCH):
+            block = self.ring + u64(self.place) * self.frame_size
+            if self.left == 0:
+                if load_acquire_u32(block + 8) & 1 == 0:
+                    break
+                self.left = mem_u32(block + 12)
+                self.at = block + mem_u32(block + 16)
+            at = self.at
+            source = at + mem_u16(at + 24)
+            if self.copy:
+                mem_copy(self.messages + u64(k) * 2048 + u64(k & 3) * 64, source, mem_u32(at + 12))
+            else:
+                seen += mem_u64(source)
+            self.at = at + mem_u32(at)
+            self.left -= 1
+            if self.left == 0:
+                store_release_u32(block + 8, 0)
+                self.place = 0 if self.place + 1 == self.frames else self.place + 1
             self.count += 1
         self.swallow += seen
         return True
@@ -166,9 +228,9 @@ class FloorReceiveMany(_Floor):
 
 
 @contextmanager
-def floor(name: str, **state: int) -> Iterator[Router]:
+def floor(how: str, **state: int) -> Iterator[Router]:
     """A router that is nothing but one of these loops."""
-    with Router.from_click(f"f :: {name};") as router:
+    with Router.from_click(f"f :: {how};") as router:
         for key, value in state.items():
             setattr(router.elements["f"], key, value)
         yield router

@@ -15,15 +15,21 @@ import harness
 from _socket_floor import BATCH, Messages, Sender, address_of, compare, in_phases, packet_socket, steadily
 
 from mezzo.ports import _packet_socket as ps
+from mezzo.ports.packet import BEFORE, BYTES, FRAMES
 from mezzo.runtime import Router
 
 ROUNDS = 200
 
 
-def ring(device: str) -> tuple[ps.ReceiveRing, dict[str, int]]:
-    made = ps.ReceiveRing(packet_socket(device).detach(), device, 1500, 4096, False)
+BLOCK_MS = 1
+
+
+def ring(device: str, version: int = 2) -> tuple[ps.Rings, dict[str, int]]:
+    shape = ps.frames_for(1500, BEFORE, FRAMES) if version == 2 else ps.blocks_for(BYTES, BLOCK_MS)
+    made = ps.Rings(packet_socket(device).detach(), device, ps.LAYOUTS[version], receive=shape)
     made.start(ps.ALL)
-    return made, {"ring": made.address, "frame_size": made.frame_size, "frames": made.frames}
+    size, frames = (shape.size, shape.frames) if version == 2 else (shape.block, shape.blocks)
+    return made, {"ring": made.address, "frame_size": size, "frames": frames}
 
 
 def transmit(c: str) -> None:
@@ -36,9 +42,12 @@ def transmit(c: str) -> None:
 
     def bare() -> float:
         messages = Messages()
-        with packet_socket(c) as out, floor.floor(
-            "FloorSendMany", out=out.fileno(), messages=messages.address, out_at=address_of("sendmmsg")
-        ) as router:
+        with (
+            packet_socket(c) as out,
+            floor.floor(
+                "FloorSendMany", out=out.fileno(), messages=messages.address, out_at=address_of("sendmmsg")
+            ) as router,
+        ):
             return steadily(router, "f")
 
     compare("port_packet transmit", ours, bare)

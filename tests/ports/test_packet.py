@@ -23,6 +23,9 @@ from tests.ports.netlab import End, Pair, inside, ip, namespace, raw_socket, run
 
 pytestmark = pytest.mark.needs_root
 both_targets = pytest.mark.parametrize("target", target_names())
+# (FromDevice, ToDevice): how the rings are used
+WAYS = {"default": ("", ""), "rings": (", TPACKET 3", ", TX_RING true"), "one": (", TPACKET 2", ", TX_RING true")}
+both_ways = pytest.mark.parametrize("way", ["default", "rings"])
 OWN = 0x88B5  # an Ethernet type for experiments
 UDP_SEGMENT = 103
 
@@ -66,7 +69,7 @@ def ours(sock: socket.socket, count: int) -> list[bytes]:
 
 
 @contextmanager
-def patched(target: str = "native", method: str = "PACKET") -> Iterator[tuple[End, End, Router]]:
+def patched(target: str = "native", method: str = "PACKET", way: str = "default") -> Iterator[tuple[End, End, Router]]:
     """Two hosts with a router between that hands every frame over: (left, right, router)."""
     with (
         namespace() as left,
@@ -77,9 +80,9 @@ def patched(target: str = "native", method: str = "PACKET") -> Iterator[tuple[En
     ):
         ip("address", "add", "10.7.0.1/24", "dev", a.a.name, ns=left)
         ip("address", "add", "10.7.0.2/24", "dev", b.b.name, ns=right)
-        how = f"METHOD {method}"
+        how, (reads, sends) = f"METHOD {method}", WAYS[way]
         text = "".join(
-            f"f{k} :: FromDevice({x}, {how}, PROMISC true) -> Queue -> t{k} :: ToDevice({y}, {how});"
+            f"f{k} :: FromDevice({x}, {how}, PROMISC true{reads}) -> Queue -> t{k} :: ToDevice({y}, {how}{sends});"
             for k, (x, y) in enumerate([(a.b.name, b.a.name), (b.a.name, a.b.name)])
         )
         with router(middle, text, target=target) as made, running(made):
@@ -117,11 +120,12 @@ def transfer(left: End, right: End, size: int, address: str = "10.7.0.2") -> Non
 # -- packets in and out
 
 
+@both_ways
 @both_targets
-def test_frames_come_in_and_go_out_unchanged(pair: Pair, target: str) -> None:
-    name = pair.b.name
-    text = f"""f :: FromDevice({name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Collect;
-               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+def test_frames_come_in_and_go_out_unchanged(pair: Pair, target: str, way: str) -> None:
+    name, (reads, sends) = pair.b.name, WAYS[way]
+    text = f"""f :: FromDevice({name}, METHOD PACKET{reads}) -> Classifier(12/88b5) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET{sends})"""
     with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
         sent = [frame(k, size) for k, size in enumerate([14, 60, 61, 777, 1514] * 9)]
         for data in sent:
@@ -152,15 +156,16 @@ def test_packets_have_their_type_and_time(pair: Pair) -> None:
     assert all(abs(stamp - time.time_ns()) < 60 * 10**9 for _, stamp in seen)
 
 
+@both_ways
 @both_targets
-def test_io11_vlan_tags_are_where_they_were(pair: Pair, target: str) -> None:
+def test_io11_vlan_tags_are_where_they_were(pair: Pair, target: str, way: str) -> None:
     tags = ["8100 0007", "8100 e123", "88a8 0009", "88a8 0009 8100 0007", "8100 0001 8100 0002"]
     sent = [
         frame(k)[:12] + bytes.fromhex(tag) + frame(k, kind=OWN)[12:] for k, tag in enumerate(tags) for _ in range(2)
     ]
-    name = pair.b.name
-    text = f"""FromDevice({name}, METHOD PACKET) -> c :: Collect;
-               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+    name, (reads, sends) = pair.b.name, WAYS[way]
+    text = f"""FromDevice({name}, METHOD PACKET{reads}) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET{sends})"""
     with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
         for data in sent:
             wire.send(data)
@@ -177,9 +182,10 @@ def test_io11_vlan_tags_are_where_they_were(pair: Pair, target: str) -> None:
 # -- offloads
 
 
+@both_ways
 @both_targets
-def test_io10_tcp_and_udp_pass_with_default_offloads(target: str) -> None:
-    with patched(target) as (left, right, made):
+def test_io10_tcp_and_udp_pass_with_default_offloads(target: str, way: str) -> None:
+    with patched(target, way=way) as (left, right, made):
         run_in(left.ns, ["ping", "-c2", "-i0.01", "-W2", "10.7.0.2"])
         transfer(left, right, 10 << 20 if target == "native" else 200_000)
         transfer(right, left, 200_000, "10.7.0.1")
@@ -246,10 +252,11 @@ def test_tshark_finds_no_bad_checksum_behind_the_router(tmp_path: Any) -> None:
         assert shown.stdout == ""
 
 
+@both_ways
 @both_targets
-def test_jumbo_frames_need_frames_that_hold_them(target: str) -> None:
+def test_jumbo_frames_need_frames_that_hold_them(target: str, way: str) -> None:
     with namespace() as a, namespace() as b, veth_pair(a, b, mtu=9000) as pair, raw_socket(pair.a) as wire:
-        text = f"f :: FromDevice({pair.b.name}, METHOD PACKET) -> Classifier(12/88b5) -> c :: Collect"
+        text = f"f :: FromDevice({pair.b.name}, METHOD PACKET{WAYS[way][0]}) -> Classifier(12/88b5) -> c :: Collect"
         sent = [frame(k, size) for k, size in enumerate([60, 9014, 1700])]
         for size, expected in ((2048, [sent[0], sent[2]]), (16384, sent)):
             with router(b, text, target=target, frames=1024, frame_size=size) as made:
@@ -285,11 +292,61 @@ def test_without_sniffer_the_host_gets_nothing(pair: Pair) -> None:
     run_in(pair.a.ns, ping)
 
 
+@pytest.mark.parametrize("method", ["PACKET", "PCAP", "PACKET, TPACKET 3"])
+def test_a_filter_of_the_kernels(pair: Pair, method: str) -> None:
+    text = f"""f :: FromDevice({pair.b.name}, METHOD {method}, BPF_FILTER "ether proto 0x88b5 and ether[14:4] > 4")
+               -> c :: Collect"""
+    with raw_socket(pair.a) as wire:
+        stop = threading.Event()
+
+        def strangers() -> None:
+            while not stop.is_set():
+                wire.send(frame(1))
+
+        thread = threading.Thread(target=strangers)
+        thread.start()
+        try:
+            with router(pair.b.ns, text) as made:
+                sent = [frame(k) for k in range(5, 10)]
+                for data in sent:
+                    wire.send(data)
+                run_until(made, "f", len(sent))
+                assert made.collect("c") == sent
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_filter_knows_of_tags_that_are_beside_the_packet(pair: Pair) -> None:
+    text = f'f :: FromDevice({pair.b.name}, METHOD PACKET, BPF_FILTER "vlan 7") -> c :: Collect'
+    tagged = [frame(k)[:12] + bytes.fromhex(f"8100000{k}") + frame(k)[12:] for k in range(5, 9)]
+    with router(pair.b.ns, text) as made, raw_socket(pair.a) as wire:
+        for data in tagged:
+            wire.send(data)
+        run_until(made, "f", 1)
+        assert made.collect("c") == [tagged[2]]
+
+
+def test_a_filter_that_is_none_is_told(pair: Pair) -> None:
+    text = f"a :: FromDevice({pair.b.name}, METHOD PACKET, BPF_FILTER tpc) -> Discard"
+    with inside(pair.b.ns), pytest.raises(MezzoError, match="a :: FromDevice: BPF_FILTER: `tpc`: "):
+        Router.from_click(text)
+
+
+def test_without_tcpdump_a_filter_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *args, **keywords: None)
+    text = f"FromDevice({pair.b.name}, METHOD PACKET, BPF_FILTER icmp) -> Discard"
+    with inside(pair.b.ns), pytest.raises(MezzoError, match="tcpdump, which is not installed") as caught:
+        Router.from_click(text)
+    assert "apt-get install tcpdump" in str(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS)
 @both_targets
-def test_outbound_hears_the_host_and_not_ourselves(pair: Pair, target: str) -> None:
-    name = pair.b.name
-    text = f"""FromDevice({name}, METHOD PACKET, OUTBOUND true) -> Classifier(12/88b5) -> c :: Collect;
-               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET)"""
+def test_outbound_hears_the_host_and_not_ourselves(pair: Pair, target: str, way: str) -> None:
+    name, (reads, sends) = pair.b.name, WAYS[way]
+    text = f"""FromDevice({name}, METHOD PACKET, OUTBOUND true{reads}) -> Classifier(12/88b5) -> c :: Collect;
+               i :: Feed -> Queue -> t :: ToDevice({name}, METHOD PACKET{sends})"""
     with router(pair.b.ns, text, target=target) as made, raw_socket(pair.b) as host, raw_socket(pair.a) as wire:
         host.send(frame(1))
         made.feed("i", [frame(2), frame(3, 1514)])
@@ -300,10 +357,10 @@ def test_outbound_hears_the_host_and_not_ourselves(pair: Pair, target: str) -> N
         assert ours(wire, 3) == [frame(1), frame(2), frame(3, 1514)]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair, threads: int) -> None:
-    name = pair.b.name
-    ends = [f"f{k} :: FromDevice({name}, METHOD PACKET, QUEUE {q}) -> Discard;" for k, q in enumerate([0, 1, 0])]
+@pytest.mark.parametrize(("threads", "version"), [(1, 2), (2, 2), (2, 3)])
+def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair, threads: int, version: int) -> None:
+    name, how = pair.b.name, f"METHOD PACKET, TPACKET {version}"
+    ends = [f"f{k} :: FromDevice({name}, {how}, QUEUE {q}) -> Discard;" for k, q in enumerate([0, 1, 0])]
     built = [Ether(src="02:00:00:00:00:01", dst=pair.b.mac) / IP(src="10.7.0.1", dst="10.7.0.2") for _ in range(64)]
     with router(pair.b.ns, "".join(ends), threads=threads) as made, raw_socket(pair.a) as wire:
         for port, start in enumerate(built):
@@ -317,6 +374,66 @@ def test_queues_share_flows_and_equal_queues_have_copies(pair: Pair, threads: in
 
 
 # -- trouble
+
+
+def test_blocks_that_are_all_full_are_counted(pair: Pair) -> None:
+    with router(pair.b.ns, f"f :: FromDevice({pair.b.name}, METHOD PACKET, TPACKET 3) -> Discard") as made:
+        with raw_socket(pair.a) as wire:
+            for k in range(6500):
+                wire.send(frame(k, 1500))
+        made.run(seconds=5, until=lambda: int(made.read("f.count")) >= 4096)
+        made.run(seconds=0.02)
+        told = {k: int(n) for k, n in (line.split("\t") for line in made.read("f.statistics").splitlines())}
+        assert told["received"] + told["dropped"] >= 6500
+        assert int(made.read("f.count")) == told["received"]
+        assert (told["dropped"] > 0, told["freezes"]) == (True, 1)
+
+
+def test_a_block_that_is_not_full_comes_when_its_time_is_up(pair: Pair) -> None:
+    text = f"f :: FromDevice({pair.b.name}, METHOD PACKET, TPACKET 3, BLOCK_WAIT 150ms) -> Discard"
+    with router(pair.b.ns, text) as made, raw_socket(pair.a) as wire:
+        made.run(seconds=0.01)
+        begun = time.monotonic()
+        wire.send(frame(1))
+        run_until(made, "f", 1)
+        assert 0.1 < time.monotonic() - begun < 1
+
+
+@both_targets
+def test_a_slot_that_the_kernel_refuses_does_not_stop_the_others(pair: Pair, target: str) -> None:
+    text = f"i :: Feed -> Queue -> t :: ToDevice({pair.b.name}, METHOD PACKET, TX_RING true)"
+    with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
+        ip("link", "set", pair.b.name, "mtu", "500", ns=pair.b.ns)
+        sent = [frame(k, 1000 if k % 3 == 1 else 60) for k in range(90)]
+        made.feed("i", sent)
+        run_until(made, "t", len(sent))
+        assert ours(wire, 60) == [data for data in sent if len(data) == 60]
+        assert made.read("t.errors") == "30"
+        assert made.read("t.packets_in_flight") == "0"
+
+
+@both_targets
+def test_a_ring_sends_again_when_the_interface_is_back(pair: Pair, target: str) -> None:
+    text = f"i :: Feed -> Queue -> t :: ToDevice({pair.b.name}, METHOD PACKET, TX_RING true)"
+    with router(pair.b.ns, text, target=target) as made, raw_socket(pair.a) as wire:
+        made.feed("i", [frame(k) for k in range(5)])
+        run_until(made, "t", 5)
+        ip("link", "set", pair.b.name, "down", ns=pair.b.ns)
+        made.feed("i", [frame(k) for k in range(100, 107)])
+        run_until(made, "t", 12)
+        assert (made.read("t.downs"), made.read("t.packets_in_flight")) == ("7", "0")
+        ip("link", "set", pair.b.name, "up", ns=pair.b.ns)
+        made.feed("i", [frame(k) for k in range(5, 9)])
+        run_until(made, "t", 16)
+        assert ours(wire, 9) == [frame(k) for k in range(9)]
+
+
+def test_one_socket_has_one_ring_to_send_from(pair: Pair) -> None:
+    how = f"{pair.b.name}, METHOD PACKET"
+    text = f"""FromDevice({how}, OUTBOUND true) -> Discard; InfiniteSource -> q :: Queue;
+               q -> a :: ToDevice({how}, TX_RING true); q -> ToDevice({how}, QUEUE 1)"""
+    with inside(pair.b.ns), pytest.raises(MezzoError, match="TX_RING is for one"):
+        Router.from_click(text)
 
 
 def test_what_no_room_was_left_for_is_counted(pair: Pair) -> None:

@@ -8,16 +8,17 @@ Several ends with a QUEUE each share the packets of a device by flow (PACKET_FAN
 copy of each packet.  A packet that does not fit the ring's frames is beside the ring (`_packet_socket`).
 """
 
-import errno
 import os
 import select
 import socket
 import struct
 
+from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
     NO_FRAME,
     Arg,
     Bool,
+    Duration,
     Int,
     Named,
     bounded,
@@ -25,21 +26,17 @@ from mezzo.elements import (
     frame_address,
     i64,
     libc,
-    load_acquire_u32,
     mem_copy,
     mem_u8,
     mem_u16,
     mem_u32,
-    mem_u64,
     set_mem_u32,
-    set_mem_u64,
-    store_release_u32,
     u16,
     u32,
     u64,
 )
+from mezzo.ports import _packet_filter, privileged
 from mezzo.ports import _packet_socket as ps
-from mezzo.ports import privileged
 from mezzo.ports._cut import (
     FIRST,
     FRAME_START,
@@ -55,27 +52,25 @@ from mezzo.ports._cut import (
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu, set_mtu
+from mezzo.ports._packet_ring import _Walking
+from mezzo.ports._packet_send import BATCH, DONT_WAIT, MESSAGE, MOST, VECTOR, _ByMessages, _ByRing
 from mezzo.ports._segment import HEADER_SIZE, KIND
-from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot, slot_at
+from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot
 from mezzo.ports._watch import Watching
 from mezzo.ports.from_device import FromDevice
+from mezzo.ports.port import placed
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
-# struct tpacket2_hdr; sockaddr_ll is 32 bytes behind it
-LENGTH, KEPT, PLACE, TAG, TAG_PROTOCOL, TYPE = 4, 8, 12, 24, 26, 42
-USER, COPY, TAGGED, PROTOCOL_VALID = 0x1, 0x2, 0x10, 0x40
+COPY, TAGGED, PROTOCOL_VALID = 0x2, 0x10, 0x40
 SENT_BY_HOST = 4  # PACKET_OUTGOING
 VLAN = 0x8100
-DONT_WAIT = 0x40
 SOL_SOCKET, SO_ERROR = 1, 4
-AGAIN, NO_BUFFERS = errno.EAGAIN, errno.ENOBUFS
-DOWN, NO_DEVICE, NO_ADDRESS = errno.ENETDOWN, errno.ENODEV, errno.ENXIO
-BATCH = 64
-MOST = 1 << 16
 FRAMES = 4096  # of a receive ring
+BYTES = 8 << 20  # of one of blocks
+BEFORE = 80  # bytes in front of a packet in a ring frame: header, sockaddr_ll, the virtio-net header
+SLOTS = 4 * BATCH  # of a transmit ring
 LOOK = 16  # of so many empty looks at the ring, one asks for the socket's error
-MESSAGE, VECTOR = 64, 16  # struct mmsghdr; struct iovec
 SHARING = {"hash": ps.FANOUT_HASH, "balance": ps.FANOUT_LOAD_BALANCE, "cpu": ps.FANOUT_CPU, "queue": ps.FANOUT_QUEUE}
 
 
@@ -112,10 +107,10 @@ class Port(Watching):
         return descriptor
 
     def open_receiver(self, number, end, arena):
-        made = ps.ReceiveRing(self.ask_socket(), self.device, self.link["mtu"], FRAMES, end.outbound)
-        self.defer("closing the socket", made.close)
-        self.keep("the kernel's ring", made.free)
-        self.sockets[number] = made
+        program = self.compile_filter(end)
+        made = self.sockets[number] = self.open_receiving_ring(end)
+        if program:
+            made.filter(program)
         made.start(end.protocol or ps.ALL)
         if end.promisc:
             made.be_promiscuous()
@@ -124,10 +119,32 @@ class Port(Watching):
             self.defer("giving the host its packets again", lambda: os.close(link))
         memory = Memory(MARGIN + LARGEST)
         self.keep("memory of super-packets", memory.free)
-        end.kernel_at, end.kernel_size, end.kernel_frames = made.address, made.frame_size, made.frames
+        end.use_kernel_ring(made)
         end.fd, end.whole, end.frame_room = made.fd, memory.address, arena.frame_size
         end.recv_at, end.getsockopt_at = address_of("recv"), address_of("getsockopt")
         self.make_ring(end, RECEIVE, 2 * BATCH)
+
+    def open_receiving_ring(self, end):
+        descriptor = self.ask_socket()
+        if end.version == 2:
+            shape = ps.frames_for(self.link["mtu"], BEFORE, FRAMES)
+        else:
+            shape = ps.blocks_for(BYTES, max(1, -(-end.block_wait // 10**6)))
+        layout = ps.LAYOUTS[end.version]
+        send = self.shared_slots(layout) if end.outbound and not self.listeners() else None
+        return self.hold(ps.Rings(descriptor, self.device, layout, receive=shape, send=send, outgoing=end.outbound))
+
+    def compile_filter(self, end):
+        """The program of BPF_FILTER; what is wrong with it is told with the end that has it."""
+        try:
+            return _packet_filter.compiled(end.bpf_filter, self.device) if end.bpf_filter else b""
+        except MezzoError as trouble:
+            raise MezzoError(*(placed(d, end) for d in trouble.diagnostics)) from None
+
+    def hold(self, made):
+        self.defer("closing the socket", made.close)
+        self.keep("the kernel's ring", made.free)
+        return made
 
     def make_ring(self, end, direction, slots):
         self.rings[end] = Ring.make(end.slots_ or slots, direction, end.queue)
@@ -140,9 +157,36 @@ class Port(Watching):
             for number in sharing:
                 self.group = self.sockets[number].join(self.group, self.receivers[number].fanout)
 
-    def open_transmitter(self, end):
-        listening = next((s for s in self.sockets.values() if s.outgoing), None)
+    def listeners(self):
+        return [made for made in self.sockets.values() if made.outgoing]
+
+    def shared_slots(self, layout):
+        """The shape of a ring to send from, for a socket that hears what the host sends and what we must not hear."""
+        end = next((end for end in self.transmitters.values() if end.tx_ring), None)
+        if end is None:
+            return None
+        if len(self.transmitters) > 1:
+            what = f"`{end.name}`: with OUTBOUND all ends of {self.device} share a socket, and TX_RING is for one"
+            raise MezzoError(Diagnostic(what, end.place, hint="leave TX_RING or OUTBOUND away"))
+        return self.sending_slots(end, layout)
+
+    def sending_slots(self, end, layout):
+        return ps.frames_for(self.link["mtu"], layout.header + HEADER_SIZE, end.slots_ or SLOTS)
+
+    def open_sending_ring(self, end, listening):
+        """Its slots are in the mapping of the socket that listens, where there is one."""
         if listening is None:
+            descriptor, layout = self.ask_socket(), ps.LAYOUTS[2]
+            listening = self.hold(ps.Rings(descriptor, self.device, layout, send=self.sending_slots(end, layout)))
+            listening.start(0)
+        end.use_kernel_ring(listening)
+        return listening.socket
+
+    def open_transmitter(self, end):
+        listening = next(iter(self.listeners()), None)
+        if end.tx_ring:
+            made = self.open_sending_ring(end, listening)
+        elif listening is None:
             made = socket.socket(fileno=self.ask_socket())
             self.defer("closing the socket", made.close)
             made.bind((self.device, 0))
@@ -152,12 +196,13 @@ class Port(Watching):
         ps.enlarge(made, socket.SO_SNDBUF, ps.SO_SNDBUFFORCE, ps.QUEUED)
         if end.bypass:
             made.setsockopt(ps.SOL_PACKET, ps.QDISC_BYPASS, 1)
-        memory = Memory(BATCH * (MESSAGE + 2 * VECTOR) + HEADER_SIZE)
-        self.keep("memory of messages", memory.free)
-        write_messages(memory, prefixed=listening is not None)
-        end.messages, end.vectors = memory.address, memory.address + BATCH * MESSAGE + VECTOR
-        end.fd, end.send_at = made.fileno(), address_of("sendmmsg")
-        self.make_ring(end, TRANSMIT, 4 * BATCH)
+        end.fd = made.fileno()
+        self.make_ring(end, TRANSMIT, SLOTS)
+        if not end.tx_ring:
+            memory = Memory(BATCH * (MESSAGE + 2 * VECTOR) + HEADER_SIZE)
+            self.keep("memory of messages", memory.free)
+            write_messages(memory, prefixed=listening is not None)
+            end.messages, end.vectors = memory.address, memory.address + BATCH * MESSAGE + VECTOR
 
     # -- what it tells
 
@@ -165,6 +210,7 @@ class Port(Watching):
         told = super().facts() | {k: self.link[k] for k in ("index", "kind", "mac", "mtu") if k in self.link}
         if self.sockets:
             told["promiscuous"] = any(end.promisc for end in self.receivers.values())
+            told["ring"] = ", ".join(sorted({f"TPACKET_V{end.version}" for end in self.receivers.values()}))
             told["checksums"] = "unfinished ones are finished"
             told["super-packets"] = "are cut into frames"
             told["VLAN tags"] = "are put back"
@@ -176,8 +222,8 @@ class Port(Watching):
         if self.state == "open":
             for made in self.sockets.values():
                 made.count()
-        received, dropped = (sum(getattr(s, n) for s in self.sockets.values()) for n in ("received", "dropped"))
-        return {"received": received, "dropped": dropped} if self.sockets else {}
+        names = ["received", "dropped"] + ["freezes"] * any(end.version == 3 for end in self.receivers.values())
+        return {name: sum(getattr(s, name) for s in self.sockets.values()) for name in names if self.sockets}
 
     def kernel_drops(self):
         return self.statistics().get("dropped")
@@ -208,16 +254,14 @@ def write_messages(memory, prefixed):
         struct.pack_into("=QQ", memory.map, pair - memory.address, header, HEADER_SIZE)
 
 
-class Receiver(FromDevice, _Cutting, _WithMtu):
+class Receiver(FromDevice, _Cutting, _Walking, _WithMtu):
     """From the kernel's ring into frames of the arena."""
 
-    knows = ("promisc", "sniffer", "outbound", "protocol")
+    knows = ("promisc", "sniffer", "outbound", "protocol", "bpf_filter")
     fanout = Arg(Named(SHARING, Int(0, 5)), 0, "how ends with a QUEUE share", positional=False)
+    tpacket = Arg(Int(2, 3), 2, "the kernel's ring: 2, packet by packet, or 3, block by block", positional=False)
+    block_wait = Arg(Duration(), 10**6, "TPACKET 3: how long a block waits to be full; whole ms", positional=False)
 
-    kernel_at: u64  # the kernel's ring
-    kernel_size: u32
-    kernel_frames: u32
-    kernel_next: u32
     fd: i64
     recv_at: u64
     getsockopt_at: u64
@@ -229,6 +273,10 @@ class Receiver(FromDevice, _Cutting, _WithMtu):
         "downs": "how often the interface went down",
     }
 
+    def configure(self):
+        super().configure()
+        self.set_layout(self.tpacket)
+
     def initialize(self):
         super().initialize()
         self.use_ring(self.port.rings[self])
@@ -237,15 +285,12 @@ class Receiver(FromDevice, _Cutting, _WithMtu):
         head, tail, n = mem_u32(self.ring + HEAD), mem_u32(self.ring + TAIL), self.slots
         room = min(n - 1 - between(head, tail, n), BATCH)
         for _ in bounded(room, BATCH):
-            at = self.kernel_at + u64(self.kernel_next) * self.kernel_size
-            status: u32 = 0
             if not self.cutting():
-                status = load_acquire_u32(at)
-                if status & USER == 0:
+                if not self.there():
                     break
-                if self.is_long(at):
-                    self.take_long(at, status)
-                    self.hand_back(at)
+                if self.is_long(self.packet_at):
+                    self.take_long(self.packet_at)
+                    self.done()
                     continue
             f = self.take_frame()
             if f == NO_FRAME:
@@ -255,16 +300,17 @@ class Receiver(FromDevice, _Cutting, _WithMtu):
             if self.cutting():
                 put_slot(self.ring, tail, u64(f) | u64(self.next_piece(to)) << 32, start)
             else:
-                length = mem_u32(at + KEPT)
-                source = at + mem_u16(at + PLACE)
+                at = self.packet_at
+                length = mem_u32(at + self.at_kept)
+                source = at + mem_u16(at + self.at_place)
                 mem_copy(to, source, length)
                 finish_as_told(source - HEADER_SIZE, to, length)
-                if status & TAGGED != 0:
-                    put_tag(to, self.tag_protocol(at, status), mem_u16(at + TAG))
+                if mem_u32(at + self.at_status) & TAGGED != 0:
+                    self.put_tag_back(at, to)
                     start -= TAG_SIZE
                     length += TAG_SIZE
                 put_slot(self.ring, tail, u64(f) | u64(length) << 32 | self.flags_of(at), start)
-                self.hand_back(at)
+                self.done()
             tail = after(tail, n)
         set_mem_u32(self.ring + TAIL, tail)
         if head == tail:
@@ -273,44 +319,40 @@ class Receiver(FromDevice, _Cutting, _WithMtu):
 
     def is_long(self, at: u64) -> flag:
         """Does a packet need more than to be copied into a frame?"""
-        length = mem_u32(at + KEPT)
-        kind = mem_u8(at + mem_u16(at + PLACE) - HEADER_SIZE + KIND)
-        return kind != 0 or mem_u32(at + LENGTH) != length or length + FIRST > self.frame_room
+        length = mem_u32(at + self.at_kept)
+        kind = mem_u8(at + mem_u16(at + self.at_place) - HEADER_SIZE + KIND)
+        return kind != 0 or mem_u32(at + self.at_length) != length or length + FIRST > self.frame_room
 
-    def take_long(self, at: u64, status: u32):
+    def take_long(self, at: u64):
         """Takes a packet in hand, out of the ring or from beside it."""
         to = self.whole + MARGIN
-        length = mem_u32(at + KEPT)
+        length, status = mem_u32(at + self.at_kept), mem_u32(at + self.at_status)
         if status & COPY != 0:
             got = libc(self.recv_at, self.fd, to - HEADER_SIZE, LARGEST, DONT_WAIT)
             if got < HEADER_SIZE or got == LARGEST:
                 self.missed += 1
                 return
             length = u32(got) - HEADER_SIZE
-        elif mem_u32(at + LENGTH) != length:
+        elif mem_u32(at + self.at_length) != length:
             self.missed += 1
             return
         else:
-            mem_copy(to - HEADER_SIZE, at + mem_u16(at + PLACE) - HEADER_SIZE, length + HEADER_SIZE)
+            mem_copy(to - HEADER_SIZE, at + mem_u16(at + self.at_place) - HEADER_SIZE, length + HEADER_SIZE)
         mem_copy(self.whole, to - HEADER_SIZE, HEADER_SIZE)
         if status & TAGGED != 0:
-            put_tag(to, self.tag_protocol(at, status), mem_u16(at + TAG))
+            self.put_tag_back(at, to)
             shift_start(self.whole)
             to -= TAG_SIZE
             length += TAG_SIZE
         self.begin(self.whole, to, length)
 
-    def tag_protocol(self, at: u64, status: u32) -> u16:
-        return mem_u16(at + TAG_PROTOCOL) if status & PROTOCOL_VALID != 0 else u16(VLAN)
+    def put_tag_back(self, at: u64, to: u64):
+        known = mem_u32(at + self.at_status) & PROTOCOL_VALID != 0
+        put_tag(to, mem_u16(at + self.at_tag_protocol) if known else u16(VLAN), mem_u16(at + self.at_tag))
 
     def flags_of(self, at: u64) -> u64:
         """The flags of a slot, at their place in its first word."""
-        return u64(OUTGOING) << 48 if self.outbound and mem_u8(at + TYPE) == SENT_BY_HOST else u64(0)
-
-    def hand_back(self, at: u64):
-        """The frame of the kernel's ring is the kernel's again."""
-        store_release_u32(at, 0)
-        self.kernel_next = after(self.kernel_next, self.kernel_frames)
+        return u64(OUTGOING) << 48 if self.outbound and mem_u8(at + self.at_kind) == SENT_BY_HOST else u64(0)
 
     def look(self):
         """Takes an error off the socket, which would wake us for ever: the interface went down."""
@@ -323,70 +365,27 @@ class Receiver(FromDevice, _Cutting, _WithMtu):
                 self.downs += 1
 
 
-class Transmitter(ToDevice, _WithMtu):
+class Transmitter(ToDevice, _ByMessages, _ByRing, _WithMtu):
     """From frames of the arena to the interface, which has copied them when the call comes back."""
 
     wait_ns, unsent = 0, True  # what is in the ring has not been taken yet, and there are no completions
     bypass = Arg(Bool(), False, "go past the interface's queueing discipline", positional=False)
+    tx_ring = Arg(Bool(), False, "sends from a ring of the kernel's, to which packets are copied", positional=False)
 
-    fd: i64
-    send_at: u64
-    messages: u64
-    vectors: u64
-    waits: u64
-    full: u64
-    downs: u64
-    errors: u64
-    reads = {
-        "waits": "how often the socket's buffer was full",
-        "full": "packets that the queueing discipline dropped",
-        "downs": "packets dropped because the interface is down",
-        "errors": "packets that the kernel refused",
-    }
+    def configure(self):
+        if self.tx_ring:
+            self.wait_ns, self.unsent = ToDevice.wait_ns, False
+        super().configure()
 
     def initialize(self):
         super().initialize()
         self.use_ring(self.port.rings[self])
+        self.send_at = address_of("send" if self.tx_ring else "sendmmsg")
 
     def transmit(self):
+        if self.tx_ring:
+            self.send_slots()
+            return
         for _ in bounded(MOST, MOST):
             if self.send_some() == 0:
                 break
-
-    def send_some(self) -> u32:
-        """One system call; how many packets it was the end of."""
-        n = self.slots
-        first = after(mem_u32(self.ring + TAIL), n)
-        count = min(between(first, mem_u32(self.ring + HEAD), n), BATCH)
-        if count == 0:
-            return 0
-        at = first
-        for k in bounded(count, BATCH):
-            place = slot_at(self.ring, at)
-            word = mem_u64(place)
-            vector = self.vectors + u64(k) * (2 * VECTOR)
-            set_mem_u64(vector, frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF))
-            set_mem_u64(vector + 8, word >> 32 & 0xFFFF)
-            at = after(at, n)
-        done = self.judge(libc(self.send_at, self.fd, self.messages, count, DONT_WAIT), count)
-        for _ in bounded(done, BATCH):
-            self.give_frame(mem_u32(slot_at(self.ring, first)))
-            first = after(first, n)
-        self.complete(done)
-        return done
-
-    def judge(self, answer: i64, count: u32) -> u32:
-        """How many packets are done with, by what the system call said."""
-        if answer >= 0:
-            return u32(answer)
-        if answer == -AGAIN:
-            self.waits += 1
-            return 0
-        if answer == -NO_BUFFERS:
-            self.full += 1
-            return 1
-        if answer == -DOWN or answer == -NO_DEVICE or answer == -NO_ADDRESS:
-            self.downs += count
-            return count
-        self.errors += 1
-        return 1
