@@ -19,7 +19,7 @@ _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, MAP_NEXT_KEY, PROG_LOAD, TEST_RUN = 0, 1, 2, 3, 4, 5, 10
-PROG_NEXT_ID, PROG_BY_ID, INFO_BY_FD = 11, 13, 15
+PROG_NEXT_ID, PROG_BY_ID, INFO_BY_FD, BTF_LOAD = 11, 13, 15, 18
 MAP_FREEZE, MAP_LOOKUP_BATCH, MAP_UPDATE_BATCH = 22, 24, 26
 LINK_CREATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 30, 31, 34
 MAP_HASH, MAP_ARRAY, MAP_PROG_ARRAY, MAP_LPM, MAP_DEVMAP, MAP_XSK = 1, 2, 3, 11, 14, 17
@@ -129,15 +129,41 @@ def freeze_map(fd: int) -> None:
 # -- programs
 
 
-def load_code(code: bytes, name: str, flags: int = 0, kind: int = PROG_XDP, attach: int = ATTACH_XDP) -> int:
-    """Loads a program of packed instructions; `Refused` holds what the verifier says of it."""
+def load_code(
+    code: bytes,
+    name: str,
+    flags: int = 0,
+    kind: int = PROG_XDP,
+    attach: int = ATTACH_XDP,
+    *,
+    types: bytes = b"",
+    functions: tuple[int, ...] = (),
+) -> int:
+    """Loads a program of packed instructions; `Refused` holds what the verifier says of it.
+
+    `functions`: the first instruction of each function, where one is given to the kernel to call; `types` is BTF whose
+    types from number 2 on are these functions.
+    """
     held, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"any")
+    rows = b"".join(struct.pack("=II", at, number) for number, at in enumerate(functions, 2))
+    records = ctypes.create_string_buffer(rows, len(rows)) if functions else None
+    known = load_types(types) if functions else -1
 
     def load(log: ctypes.Array[ctypes.c_char] | None) -> int:
         where = (int(log is not None), len(log) if log is not None else 0, _at(log), 0)
         head = struct.pack("=IIQQ", kind, len(code) // 8, _at(held), _at(licence))
-        return bpf(PROG_LOAD, head + struct.pack("=IIQII16sII", *where, flags, name_field(name), 0, attach))
+        head += struct.pack("=IIQII16sII", *where, flags, name_field(name), 0, attach)
+        return bpf(PROG_LOAD, head + (struct.pack("=IIQI", known, 8, _at(records), len(rows) // 8) if rows else b""))
 
+    try:
+        return _load(load)
+    finally:
+        if known >= 0:
+            os.close(known)
+
+
+def _load(load: Callable[[ctypes.Array[ctypes.c_char] | None], int]) -> int:
+    """Loads; a second time with a log where the verifier refuses."""
     try:
         return load(None)
     except OSError as refusal:
@@ -148,6 +174,12 @@ def load_code(code: bytes, name: str, flags: int = 0, kind: int = PROG_XDP, atta
         return load(log)
     except OSError as refusal:
         raise Refused(refusal, log.value.decode(errors="replace")) from refusal
+
+
+def load_types(types: bytes) -> int:
+    """Makes types (BTF) known to the kernel."""
+    held = ctypes.create_string_buffer(types, len(types))
+    return bpf(BTF_LOAD, struct.pack("=QQIIII", _at(held), 0, len(types), 0, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)

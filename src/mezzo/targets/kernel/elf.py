@@ -14,15 +14,30 @@ from dataclasses import dataclass
 from mezzo.targets.kernel.text import SECTION
 
 ABS64 = 1
+FUNCTION_SYMBOL = 2
+SYMBOL = struct.Struct("<IBBHQQ")
 SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 
 
 @dataclass(frozen=True, slots=True)
+class Symbol:
+    """`section`: 0 for what the object does not define."""
+
+    name: str
+    kind: int
+    section: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Object:
-    """`names`: (byte offset of the load, symbol).  `lines`: (instruction, line), sorted."""
+    """`names`: (byte offset of the load, symbol).  `lines`: (instruction, line), sorted.  `calls`: (byte offset of the
+    load, byte offset of the function), for addresses of functions.  `functions`: where each begins, and its name."""
 
     code: bytes
     names: tuple[tuple[int, str], ...]
+    calls: tuple[tuple[int, int], ...]
+    functions: tuple[tuple[int, str], ...]
     lines: tuple[tuple[int, int], ...]
 
     def line_of(self, instruction: int) -> int:
@@ -36,15 +51,21 @@ def read_object(content: bytes) -> Object:
     sections = _sections(content)
     if SECTION not in sections or content[18:20] != b"\xf7\x00":  # EM_BPF
         raise ValueError("this is no BPF object with a program of ours")
-    strings, symbols = sections[".strtab"], sections[".symtab"]
-    names = []
-    relocations = sections.get(f".rel{SECTION}", b"")
-    for offset, info in struct.iter_unpack("<QQ", relocations):
+    code, strings = sections[SECTION], sections[".strtab"]
+    symbols = [Symbol(_string(strings, name), info & 15, section, value)
+               for name, info, _, section, value, _ in SYMBOL.iter_unpack(sections[".symtab"])]  # fmt: skip
+    names, calls = [], []
+    for offset, info in struct.iter_unpack("<QQ", sections.get(f".rel{SECTION}", b"")):
         if info & 0xFFFFFFFF != ABS64:
             raise ValueError(f"a relocation of type {info & 0xFFFFFFFF} at {offset}, which names no map")
-        names.append((offset, _string(strings, struct.unpack_from("<I", symbols, 24 * (info >> 32))[0])))
+        symbol = symbols[info >> 32]
+        if symbol.section:
+            calls.append((offset, symbol.value + int.from_bytes(code[offset + 4 : offset + 8], "little")))
+        else:
+            names.append((offset, symbol.name))
+    functions = sorted((s.value, s.name) for s in symbols if s.kind == FUNCTION_SYMBOL)
     lines = _lines(sections.get(".BTF.ext", b""))
-    return Object(sections[SECTION], tuple(names), tuple(sorted(lines)))
+    return Object(code, tuple(names), tuple(calls), tuple(functions), tuple(sorted(lines)))
 
 
 def _string(table: bytes, at: int) -> str:

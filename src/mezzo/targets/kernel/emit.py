@@ -121,7 +121,7 @@ class Emitter(Frame):
         """On to the input of a placed instance."""
         instance, port = to
         known = self.coming.get(instance)
-        self.coming[instance] = self.facts.copy() if known is None else known.both(self.facts)
+        self.coming[instance] = self.known() if known is None else known.both(self.known())
         self.t.do(f"store i32 {port}, ptr {self.ports[instance]}")
         self.t.jump(f"in{instance}")
 
@@ -142,7 +142,7 @@ class Emitter(Frame):
         to = outputs[port] if port < len(outputs) else None
         if (self.instance, port) in self.wires or (to is not None and self._is_cut(to)):
             key = self.instance, port
-            self.exits[key] = self.exits[key].both(self.facts) if key in self.exits else self.facts.copy()
+            self.exits[key] = self.exits[key].both(self.known()) if key in self.exits else self.known()
             self.t.jump(f"exit{self.instance}_{port}")
         elif to is not None:
             self._go(to)

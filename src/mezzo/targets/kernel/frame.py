@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mezzo.base import MezzoError
 from mezzo.ir.module import Function, Linked, Program, State, Unit
 from mezzo.ir.ops import Const, Expr
 from mezzo.ir.types import PACKET, Type
 from mezzo.packet.arena import META
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
-from mezzo.targets.kernel.layout import WORDS, Layout, Place
+from mezzo.targets.kernel.layout import ROOM, VARIABLES, WORDS, Layout, Place
 from mezzo.targets.kernel.text import RARE, Text
 from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
@@ -65,6 +66,9 @@ class Frame:
         self.instance = 0
         self.used: set[str] = set()  # maps that the code names
         self.faulting: set[int] = set()
+        self.ports: dict[int, str] = {}  # of each instance, the input by which the packet came
+        self.variable_bytes = 0
+        self.inside = 0  # rounds of loops, which are functions of their own
 
     # -- where it stands
 
@@ -121,6 +125,14 @@ class Frame:
         at = t.op(f"mul i32 {t.op(f'and i32 {cpu}, {self.layout.lanes - 1}')}, {self.layout.lane}")
         return t.gep(self.map("lanes"), t.widen(at, "i32", "i64"))
 
+    def variables(self, size: int) -> int:
+        """Where `size` bytes for variables of a loop are, in a lane."""
+        at = self.variable_bytes
+        self.variable_bytes += size
+        if self.variable_bytes > VARIABLES:
+            raise MezzoError(f"`{self.linked.name}` has loops with more than {VARIABLES} bytes of variables")
+        return self.layout.room + ROOM + at
+
     def count(self, reason: int) -> None:
         """One more packet died here."""
         at = self.t.gep(self.lane(), self.layout.drop(self.instance, reason))
@@ -141,6 +153,13 @@ class Frame:
 
     def from_mem(self, type: Type, value: str) -> str:
         return value if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {value} to {ll(type)}")
+
+    def known(self) -> Facts:
+        """What is known, for code elsewhere: registers of a function of its own are not known outside it."""
+        facts = self.facts.copy()
+        if self.inside:
+            facts.memory_moved()
+        return facts
 
     # -- where packets go from here: the whole program knows
 
@@ -193,7 +212,8 @@ class Frame:
         """Bytes from `front` to the end (i64)."""
         t = self.t
         stop, start = t.op(f"ptrtoint ptr {self.stop()} to i64"), t.op(f"ptrtoint ptr {self.start()} to i64")
-        return t.op(f"sub nuw nsw i64 {stop}, {start}")
+        # Opaque, or LLVM would add it up with other numbers in an order in which an address is negated.
+        return t.opaque("i64", t.op(f"sub nuw nsw i64 {stop}, {start}"), "")
 
     def length(self) -> str:
         """The packet's length (i64)."""

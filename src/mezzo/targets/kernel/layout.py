@@ -27,6 +27,7 @@ FIRST_BLOCK = 64
 LINE = 128  # lanes are so far apart: CPUs fetch cache lines in pairs
 SMALL_ARRAY = 4096  # bytes up to which an array lies in @state
 ROOM = 4096 + 64  # bytes in passing, a lane
+VARIABLES = 2048  # of loops, a lane
 PREFIXES = 1 << 22  # entries an LPM trie may have; it takes memory for those it has
 
 
@@ -67,7 +68,7 @@ class Layout:
     drops: dict[int, int]  # of an instance: where its counters begin in a lane
     lane: int  # bytes of a lane
     lanes: int
-    room: int  # where the bytes in passing are, in a lane
+    room: int  # where the bytes in passing are, in a lane; behind them variables of loops
 
     def drop(self, instance: int, reason: int) -> int:
         """Where the counter of a reason is in a lane; -1 is no output, -2 fault."""
@@ -109,7 +110,7 @@ def lay_out(program: Program, placed: list[int], blobs: dict[tuple[int, str], in
         drops[i] = lane
         lane += 8 * (2 + len(unit.reasons))
     room = -(-lane // LINE) * LINE
-    lane, lanes = -(-(room + ROOM) // LINE) * LINE, lanes_needed()
+    lane, lanes = -(-(room + ROOM + VARIABLES) // LINE) * LINE, lanes_needed()
     maps["state"] = Map(bpf.MAP_ARRAY, 4, -(-shared // 8) * 8, 1, bpf.MMAPABLE)
     maps["lanes"] = Map(bpf.MAP_ARRAY, 4, lane * lanes, 1, bpf.MMAPABLE)
     return Layout(maps, places, drops, lane, lanes, room)

@@ -1,7 +1,7 @@
 """From assembly to a loaded program: LLVM, the object, the maps, the kernel.
 
-Which map an instruction means is written into it here: the descriptor of a hash or trie (source 1), or of a map whose
-one value is addressed directly, with the offset in it (source 2; Linux 5.2).
+Which map an instruction means is written into it here: the descriptor of a hash or trie (source 1), of a map whose one
+value is addressed directly, with the offset in it (source 2; Linux 5.2); or how far away a function is (source 4).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mezzo.targets.kernel.layout import Layout, Map
 from mezzo.targets.kernel.refusal import explain
 
 CPU, FEATURES = "v3", "+allows-misaligned-mem-access"  # BPF's version 3: Linux 5.3
-BY_DESCRIPTOR, BY_VALUE = 1, 2
+BY_DESCRIPTOR, BY_VALUE, BY_CODE = 1, 2, 4
+FUNCTION, PROTOTYPE = 12, 13  # kinds of BTF
 NAME = "mezzo"
 
 
@@ -96,13 +97,28 @@ def patch(found: Object, maps: Maps) -> bytes:
         fd = maps.descriptors[symbol]
         struct.pack_into("<BBhi", code, at, opcode, registers & 15 | source << 4, offset, fd)
         struct.pack_into("<I", code, at + 12, addend if by_value else 0)
+    for at, function in found.calls:
+        opcode, registers, offset, _ = struct.unpack_from("<BBhi", code, at)
+        struct.pack_into("<BBhi", code, at, opcode, registers & 15 | BY_CODE << 4, offset, (function - at) // 8 - 1)
+        struct.pack_into("<I", code, at + 12, 0)
     return bytes(code)
+
+
+def types_of(found: Object) -> bytes:
+    """BTF that says of each function that it is one (Documentation/bpf/btf.rst): the kernel calls none without."""
+    strings, records = b"\0", struct.pack("=III", 0, PROTOTYPE << 24, 0)
+    for at, name in found.functions:
+        records += struct.pack("=III", len(strings), FUNCTION << 24 | (at == 0), 1)
+        strings += name.encode() + b"\0"
+    head = struct.pack("=HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(records), len(records), len(strings))
+    return head + records + strings
 
 
 def load(text: str, spans: list[Span | None], maps: Maps, use_disk: bool = True) -> tuple[int, int]:
     """(the program's descriptor, its instructions); MezzoError says at which Python line the kernel refuses it."""
     found = object_of(text, use_disk)
+    known = tuple(at // 8 for at, _ in found.functions) if found.calls else ()
     try:
-        return bpf.load_code(patch(found, maps), NAME), len(found.code) // 8
+        return bpf.load_code(patch(found, maps), NAME, types=types_of(found), functions=known), len(found.code) // 8
     except bpf.Refused as refusal:
         raise explain(refusal, found, spans) from refusal

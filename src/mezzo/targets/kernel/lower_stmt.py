@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mezzo.ir import ops
+from mezzo.ir.cost import rounds
 from mezzo.ir.growth import growth
 from mezzo.ir.ops import KILL, Body, Const, Expr
 from mezzo.ir.types import PACKET
@@ -20,8 +21,10 @@ from mezzo.targets.kernel.frame import (
     Frame,
 )
 from mezzo.targets.kernel.lower import EXPR, assume, blob_span, element, table_key, value
+from mezzo.targets.kernel.rounds import write_rounds
 from mezzo.targets.native.text import ll, ll_mem
 
+UNROLLED = 8  # rounds up to which a loop stays a loop: the verifier follows each of them, with all that comes after
 STRAIGHT = 64  # bytes up to which a copy is loads and stores
 
 
@@ -64,6 +67,9 @@ def _for(f: Frame, s: ops.For) -> None:
     if not isinstance(s.count, Const) or s.count.value > s.limit:
         count = t.opaque("i32", count)
         f.check(t.op(f"icmp ule i32 {count}, {s.limit}"))
+    if rounds(s) > UNROLLED:
+        _rounds(f, s, count)
+        return
     counter = t.slot("i32")
     t.do(f"store i32 0, ptr {counter}")
     head, body, step, done = t.label("for"), t.label("do"), t.label("step"), t.label("done")
@@ -86,11 +92,29 @@ def _for(f: Frame, s: ops.For) -> None:
     t.at(done)
 
 
+def _rounds(f: Frame, s: ops.For, count: str) -> None:
+    """A longer loop, its body a function that the kernel calls: see `rounds`."""
+    t = f.t
+    f.facts.enter_loop(f.unit, s.body)
+    f.facts.memory_moved()
+    before, outer = f.facts.copy(), t.lines
+    t.lines, f.inside = [], f.inside + 1
+    step, stop = t.label("step"), t.label("stop")
+    f.bind(s.name, "%i")
+    f.scope.loops.append((step, stop))
+    if run(f, s.body):
+        t.jump(step)
+    f.scope.loops.pop()
+    body, t.lines, f.inside = t.lines, outer, f.inside - 1
+    f.facts = before
+    write_rounds(f, body, step, stop, count)
+
+
 def _return(f: Frame, s: ops.Return) -> None:
     if f.scope.done:
         if s.value is not None:
             f.t.do(f"store {ll(s.value.type)} {value(f, s.value)}, ptr {f.scope.result}")
-        f.scope.ends.append(f.facts)
+        f.scope.ends.append(f.known())
         f.t.jump(f.scope.done)
     elif s.value is None or s.value.type is PACKET:
         f.t.jump("dead")
@@ -109,7 +133,7 @@ def _call(f: Frame, e: ops.Call) -> str:
         if param.type is not PACKET:
             f.bind(param.name, arg)
     if run(f, function.body):
-        scope.ends.append(f.facts)
+        scope.ends.append(f.known())
         f.t.jump(done)
     f.scopes.pop()
     f.t.at(done)

@@ -1,4 +1,4 @@
-"""The lines of the one LLVM function that a program becomes, each with its place in the Python source.
+"""The lines of the LLVM function that a program becomes, each with its place in the Python source.
 
 A place is the number of a statement in a list of spans, written as the line of a debug location.  LLVM carries it
 through all passes into `.BTF.ext`, so that an instruction of the finished program leads back to the Python line.
@@ -16,6 +16,11 @@ HEAD = 'target triple = "bpfel"\n'
 SECTION = "xdp"
 FUNCTION = "mezzo"
 FIRST = 20  # the number of the first debug location
+STRIDE = 1 << 20  # numbers of debug records that a function has
+_SUBPROGRAM = (
+    '!{number} = distinct !DISubprogram(name: "{name}", scope: !1, file: !1, line: 1, type: !2, '
+    "spFlags: DISPFlagLocalToUnit|DISPFlagDefinition|DISPFlagOptimized, unit: !0)"
+)
 _FIXED = """
 !llvm.dbg.cu = !{!0}
 !llvm.module.flags = !{!4}
@@ -37,6 +42,7 @@ class Text:
         self.slots: list[str] = []
         self.lines: list[str] = []
         self.spans: list[Span | None] = [None]
+        self.rounds: list[str] = []  # functions that are the body of a loop
         self.count = 0
         self._here = 0
 
@@ -101,10 +107,10 @@ class Text:
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def opaque(self, type: str, value: str) -> str:
+    def opaque(self, type: str, value: str, effect: str = "sideeffect ") -> str:
         """The same value, of which LLVM knows nothing: what is checked on it stays a check on this register, and the
-        verifier sees it; LLVM would check one copy and use another."""
-        return self.op(f'call {type} asm sideeffect "", "=r,0"({type} {value})')
+        verifier sees it; LLVM would check one copy and use another.  Without `effect` equal ones may become one."""
+        return self.op(f'call {type} asm {effect}"", "=r,0"({type} {value})')
 
     def helper(self, number: int, *args: str, result: str = "i64") -> str:
         """A call of a function of the kernel, by its number (uapi/linux/bpf.h)."""
@@ -112,7 +118,22 @@ class Text:
 
     def module(self, declares: list[str]) -> str:
         """The whole assembly."""
-        where = [f"!{FIRST + i} = !DILocation(line: {i}, column: 1, scope: !3)" for i in range(len(self.spans))]
         head = f'define i32 @{FUNCTION}(ptr %ctx) nounwind section "{SECTION}" !dbg !3 {{'
         start = [head, "entry:", *self.slots, "  br label %body", "body:"]
-        return "\n".join([HEAD, *declares, *start, *self.lines, "}", _FIXED, *where, ""])
+        where = self._locations(3, FIRST)
+        for number, _ in enumerate(self.rounds):
+            where += [_SUBPROGRAM.format(number=self.subprogram(number), name=f"round{number}")]
+            where += self._locations(self.subprogram(number), self.first_location(number))
+        return "\n".join([HEAD, *declares, *start, *self.lines, "}", *self.rounds, _FIXED, *where, ""])
+
+    def _locations(self, scope: int, first: int) -> list[str]:
+        count = len(self.spans)
+        return [f"!{first + i} = !DILocation(line: {i}, column: 1, scope: !{scope})" for i in range(count)]
+
+    @staticmethod
+    def subprogram(round: int) -> int:
+        """The number of the debug record of a round's function."""
+        return (round + 1) * STRIDE
+
+    def first_location(self, round: int) -> int:
+        return self.subprogram(round) + FIRST
