@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.ports.switch import PLACES
+from mezzo.ports._members import Members
+from mezzo.ports._shared import Layout
+from mezzo.ports.switch import PLACES, TABLE
 from mezzo.runtime import Router
 from mezzo.runtime.device import connect
 from tests.ports.test_pipe import checks, child, count, name, run_until, target
@@ -169,11 +171,17 @@ def test_names_in_use_too_many_ports_and_nonsense_are_refused(name):
 
 @pytest.mark.slow
 def test_a_switch_with_all_its_ports_taken_says_so(name):
-    ends = "".join(f"FromDevice({name}:p{k}, METHOD SWITCH) -> d;" for k in range(PLACES))
-    with Router.from_click("d :: Discard;" + ends) as router:
-        assert router.ports[f"{name}:p{PLACES - 1}"].place == PLACES - 1
-        with pytest.raises(MezzoError, match=f"all {PLACES} ports of switch `{name}` are in use"):
-            connect("switch", f"{name}:more")
+    layout, members = Layout(PLACES, 16, 2048, TABLE), []
+    for k in range(PLACES):
+        members.append(Members("switch", name, PLACES, f"p{k}"))
+        make, any_will_do = lambda: (layout.facts(), layout.size, PLACES), lambda facts: None
+        members[k].join(range(PLACES), make, any_will_do, lambda memory, place: 1)
+    assert [m.place for m in members] == [*range(PLACES)]
+    with pytest.raises(MezzoError, match=f"all {PLACES} ports of switch `{name}` are in use"):
+        connect("switch", f"{name}:more")
+    for member in members:
+        member.close()
+        member.free()
 
 
 # -- other processes

@@ -30,6 +30,7 @@ import os
 import select
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import (
@@ -51,6 +52,7 @@ from mezzo.elements import (
     u64,
 )
 from mezzo.elements.thread_scheduler import ASLEEP
+from mezzo.packet.arena import Arena
 from mezzo.ports import port
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
@@ -115,21 +117,21 @@ def _pages(size: int) -> int:
 class Words:
     """The words of a segment, for Python."""
 
-    def __init__(self, memory: object, layout: Layout) -> None:
+    def __init__(self, memory: Any, layout: Layout) -> None:
         self.memory, self.layout = memory, layout
 
     def get(self, at: int) -> int:
-        return int(struct.unpack_from("=I", self.memory, at)[0])  # type: ignore[arg-type]
+        return int(struct.unpack_from("=I", self.memory, at)[0])
 
     def put(self, at: int, value: int) -> None:
-        struct.pack_into("=I", self.memory, at, value)  # type: ignore[arg-type]
+        struct.pack_into("=I", self.memory, at, value)
 
     def get64(self, at: int) -> int:
-        return int(struct.unpack_from("=Q", self.memory, at)[0])  # type: ignore[arg-type]
+        return int(struct.unpack_from("=Q", self.memory, at)[0])
 
     def add(self, at: int, value: int) -> None:
         """Adds to a word of 64 bits."""
-        struct.pack_into("=Q", self.memory, at, self.get64(at) + value)  # type: ignore[arg-type]
+        struct.pack_into("=Q", self.memory, at, self.get64(at) + value)
 
     def index(self, at: int) -> int:
         """An index of a ring, as far as it can be believed."""
@@ -151,14 +153,14 @@ class SharedPort(port.Port):
             raise MezzoError(f"{self.name}: RING is {said[0]} here and {said[1]} there; a {self.method} has one size")
         return ring_slots(said[0], f"a {self.method}") if said else 0
 
-    def check_layout(self, facts: dict[str, int], arena: object) -> None:
+    def check_layout(self, facts: dict[str, int], arena: Arena) -> None:
         """The segment is there already: does it suit us?"""
         have, wanted = Layout(**facts), self.wanted_slots()
         if wanted and wanted != have.slots:
             hint = f"say RING {have.slots}, or nothing"
             raise MezzoError(Diagnostic(f"{self.name} has {have.slots} slots, not {wanted}", hint=hint))
-        if have.frame > arena.frame_size:  # type: ignore[attr-defined]
-            what = f"{self.name} carries packets of {have.frame} bytes; a frame here has {arena.frame_size}"  # type: ignore[attr-defined]
+        if have.frame > arena.frame_size:
+            what = f"{self.name} carries packets of {have.frame} bytes; a frame here has {arena.frame_size}"
             raise MezzoError(Diagnostic(what, hint="give all its routers the same frame size"))
 
     def refuse_what_cannot_be(self) -> None:
