@@ -34,7 +34,9 @@ class _Half(_WithMtu, _End):
 
     swappable: u64  # frames below this one are buffers
     marks: u64  # a byte for each of those: is it ours
+    buffers: u64  # the address of buffer 0
     buffer_size: u32
+    buffer_count: u64
     table: u64  # records of this end's rings
     rings: u32
     fd: i64
@@ -107,4 +109,5 @@ class _Half(_WithMtu, _End):
         self.found, self.table, self.rings = found, table.address, len(found)
         self.fd, self.ioctl_at = self._port.fd, self._port.kernel.ioctl_at
         self.swappable, self.marks, self.buffer_size = self._port.swappable, self._port.marks, self._port.buffer_size
+        self.buffers, self.buffer_count = self._port.buffers, self._port.buffer_count
         self.use_ring(ring)

@@ -3,8 +3,8 @@
 `Kernel` is the system calls; tests put a simulated kernel side in its place.  A port has one descriptor, so one sync is
 for all its rings; netmap locks each ring by itself, so ends of one port may be on several threads.
 
-The rings are the kernel's own.  For packet code each is a record in memory (`record`): where it is, where its buffers
-are, and what the driver saw of it last, for the rules of rings to be checked.
+The rings are the kernel's own.  For packet code each is a record in memory (`record`): where it is, and what the
+driver saw of it last, for the rules of rings to be checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # A record: bytes, all u64.  OURS is head as the driver left it, SEEN tail as it saw it; PARTIAL is the frame of a
 # packet whose rest is to come.
-RING_AT, SLOTS, BUFFERS, BUFFER_COUNT, OURS, SEEN, BROKEN, PARTIAL, FILLED, RECORD = range(0, 80, 8)
+RING_AT, SLOTS, OURS, SEEN, BROKEN, PARTIAL, FILLED, RECORD = range(0, 64, 8)
 FRAMING = 18  # Ethernet header and a VLAN tag
 # What the host's stack leaves to its device, and a ring of slots has no word for.
 HOST_OFF = ["tx-checksum", *PEER_OFF]
@@ -275,9 +275,14 @@ class Port(Watching):
         end.use_rings(table, found, ring)
 
     def record(self, ring: Found) -> bytes:
-        told, base = self.ring_header(ring), address_of_map(self.map)
-        where = base + ring.at, told["num_slots"], base + self.buffers_at, self.buffer_count
-        return struct.pack("<9Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
+        told = self.ring_header(ring)
+        where = address_of_map(self.map) + ring.at, told["num_slots"]
+        return struct.pack("<7Q", *where, told["head"], told["tail"], 0, NO_FRAME, 0)
+
+    @property
+    def buffers(self) -> int:
+        """The address of buffer 0."""
+        return address_of_map(self.map) + self.buffers_at
 
     def stamp_rings(self, found: list[Found]) -> None:
         """Has the kernel write into each ring when it filled it."""

@@ -44,8 +44,6 @@ from mezzo.ports._checksum import finish_if_partial
 from mezzo.ports._netmap_half import SLOT, STUCK, THEFT, _Half
 from mezzo.ports._netmap_port import (
     BROKEN,
-    BUFFER_COUNT,
-    BUFFERS,
     FILLED,
     OURS,
     PARTIAL,
@@ -84,6 +82,7 @@ class Receiver(_Half, FromDevice):
     kernel_ns: u64
     events_at: u64
     turn: u32
+    joining: u32  # rings that gave the beginning of a packet and not its end
     starved: u64
     too_long: u64
     finished: u64
@@ -150,10 +149,10 @@ class Receiver(_Half, FromDevice):
         """One slot of the kernel's: WHOLE when slot `own` of ours is a packet now, PART of one, STUCK when it stays."""
         word = mem_u64(slot)
         index, length, flags = u64(u32(word)), u32(word >> 32) & 0xFFFF, u32(word >> 48)
-        if index < FIRST_BUFFER or index >= mem_u64(at + BUFFER_COUNT) or length > self.buffer_size:
+        if index < FIRST_BUFFER or index >= self.buffer_count or length > self.buffer_size:
             return self.leave(at, SLOT)
-        from_at = mem_u64(at + BUFFERS) + index * self.buffer_size
-        if flags & MORE_FRAG != 0 or mem_u64(at + PARTIAL) != NO_FRAME:
+        from_at = self.buffers + index * self.buffer_size
+        if flags & MORE_FRAG != 0 or (self.joining != 0 and mem_u64(at + PARTIAL) != NO_FRAME):
             return self.join(at, own, from_at, length, flags)
         frame = self.take_frame()
         if frame == NO_FRAME:
@@ -178,8 +177,9 @@ class Receiver(_Half, FromDevice):
             return self.leave(at, THEFT)
         set_mem_u8(self.marks + index, 1)
         set_mem_u8(self.marks + frame, 0)
-        set_mem_u64(slot, u64(frame) | u64(BUF_CHANGED) << 48)
-        return self.arrive(own, index, 0, u32(word >> 32) & 0xFFFF, u32(word >> 48))
+        length = u32(word >> 32) & 0xFFFF
+        set_mem_u64(slot, u64(frame) | u64(length) << 32 | u64(BUF_CHANGED) << 48)
+        return self.arrive(own, index, 0, length, u32(word >> 48))
 
     def join(self, at: u64, own: u32, from_at: u64, length: u32, flags: u32) -> u32:
         """One slot of a packet that has several."""
@@ -190,6 +190,7 @@ class Receiver(_Half, FromDevice):
             if frame == NO_FRAME:
                 return self.starve()
             filled = 0
+            self.joining += 1
         start = self.start_of(frame)
         if start + filled + length <= self.frame_size:
             mem_copy(frame_address(frame) + start + filled, from_at, length)
@@ -199,6 +200,7 @@ class Receiver(_Half, FromDevice):
         set_mem_u64(at + FILLED, filled)
         if more:
             return PART
+        self.joining -= 1
         if start + filled > self.frame_size or filled > 0xFFFF:
             return self.refuse_long(frame)
         return self.arrive(own, frame, start, filled, flags)
@@ -337,7 +339,7 @@ class Transmitter(_Half, ToDevice):
         place: u32 = head
         for _ in bounded(parts, LARGEST):
             index = mem_u32(slot_at(ring, place))
-            if index < FIRST_BUFFER or u64(index) >= mem_u64(at + BUFFER_COUNT):
+            if index < FIRST_BUFFER or u64(index) >= self.buffer_count:
                 self.leave(at, SLOT)
                 return False
             if self.zero_copy and u64(index) < self.swappable and mem_u8(self.marks + index) != 0:
@@ -366,7 +368,7 @@ class Transmitter(_Half, ToDevice):
             slot = slot_at(ring, place)
             word = mem_u64(slot)
             piece = min(length - done, self.buffer_size)
-            mem_copy(mem_u64(at + BUFFERS) + u64(u32(word)) * self.buffer_size, from_at + done, piece)
+            mem_copy(self.buffers + u64(u32(word)) * self.buffer_size, from_at + done, piece)
             done += piece
             # The kernel may have put another buffer there, which it has to hear of itself.
             flags = (word >> 48) & BUF_CHANGED
