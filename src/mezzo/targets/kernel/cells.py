@@ -239,15 +239,15 @@ class Blob:
 
 def make_cell(views: Views, place: Place, state: State, given: Any) -> Any:
     """The object for one declared state, with the contents that `given` has."""
-    layout, cell = views.maps.layout, None
+    layout, fd = views.maps.layout, views.maps.descriptors[place.symbol]
+    if state.kind == "blob":
+        return Blob(fd, bytes(given.dump()), layout.maps[place.symbol].value)
+    cell: Any
     if place.is_lane:
         cell = Sum(views, place, state, layout)
     elif state.kind in ("scalar", "array"):
         cell = (Scalar if state.kind == "scalar" else Array)(views, place, state)
-    fd = views.maps.descriptors[place.symbol]
-    if state.kind == "blob":
-        return Blob(fd, bytes(given.dump()), layout.maps[place.symbol].value)
-    if cell is None:
+    else:
         cell = (Table if state.kind == "table" else Lpm)(fd, state)
     cell.load(given.dump())
     return cell

@@ -69,13 +69,13 @@ class Emitter(Frame):
         layout: Layout,
         entries: Sequence[Port],
         *,
-        blobs: dict[Port | tuple[int, str], int] | None = None,
+        blobs: dict[tuple[int, str], int] | None = None,
         frame_size: int = 2048,
         virtual: bool = False,
         wire: bool = False,
         wires: Mapping[Port, Wire] | None = None,
     ) -> None:
-        super().__init__(program, layout, blobs or {}, frame_size, virtual)  # type: ignore[arg-type]
+        super().__init__(program, layout, blobs or {}, frame_size, virtual)
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
         self.entries, self.wire, self.wires = entries, wire, wires or {}

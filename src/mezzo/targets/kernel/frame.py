@@ -27,6 +27,7 @@ from mezzo.targets.kernel.text import RARE, Text
 from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
 
+PAGE = 4096
 FARTHEST = 0x7FFF  # the verifier takes no packet offset over 65535
 MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
 ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
@@ -55,6 +56,7 @@ class Frame:
     ) -> None:
         self.program, self.layout, self.blobs = program, layout, blobs
         self.frame_size, self.virtual = frame_size, virtual
+        self.most = min(frame_size, PAGE)  # bytes of a packet that XDP has in one piece
         self.t = Text()
         self.places = {name: self.t.slot("i64", str(UNSET)) for name in PLACES}
         self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
@@ -299,7 +301,7 @@ class Frame:
         inside = self.plus(at, self.at("front"), "sub")
         self.check(t.op(f"icmp ule i64 {t.op(f'add i64 {inside}, {wide}')}, {self.memory_bytes()}"))
         bounded = t.opaque("i64", wide)
-        self.check(t.op(f"icmp ule i64 {bounded}, {self.frame_size}"))
+        self.check(t.op(f"icmp ule i64 {bounded}, {self.most}"))
         return t.op(f"trunc i64 {inside} to i32"), bounded
 
     def swap(self, type: Type, value: str, order: str) -> str:

@@ -11,7 +11,7 @@ well is in @state and added to atomically.  A scalar that is set is set plainly:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mezzo.base import bpf
@@ -85,7 +85,7 @@ def lanes_needed() -> int:
     return 1 << last.bit_length()
 
 
-def lay_out(program: Program, placed: list[int], blobs: dict[tuple[int, str], int]) -> Layout:
+def lay_out(program: Program, placed: Sequence[int], blobs: dict[tuple[int, str], int]) -> Layout:
     """The layout of the placed instances; `blobs`: bytes of each blob."""
     maps: dict[str, Map] = {}
     places: dict[tuple[int, str], Place] = {}

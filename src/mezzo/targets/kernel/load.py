@@ -30,6 +30,8 @@ NAME = "mezzo"
 @once
 def machine() -> Any:
     """LLVM's target machine for BPF."""
+    # LLVM ends the process where a program needs more than 512 bytes of stack; the verifier says the same in an error.
+    llvm.set_option("mezzo", f"--bpf-stack-size={1 << 20}")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("bpfel")

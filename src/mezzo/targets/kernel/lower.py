@@ -238,7 +238,7 @@ def _sum_far(f: Frame, mark: str, offset: str, length: str, init: str) -> str:
     f.check(t.op(f"icmp eq i64 {t.helper(LOAD_BYTES, 'ptr %ctx', f'i32 {inside}', f'ptr {room}', f'i32 {size}')}, 0"))
     t.store("i32", "0", t.op(f"getelementptr i8, ptr {room}, i64 {count}"))
     whole = t.opaque("i64", t.op(f"and i64 {t.op(f'add i64 {count}, 3')}, -4"))
-    for start in range(0, f.frame_size, CSUM_MOST):
+    for start in range(0, f.most, CSUM_MOST):
         part, more = t.op(f"sub i64 {whole}, {start}"), t.label("part")
         if start:
             t.branch(t.op(f"icmp ugt i64 {whole}, {start}"), more, done)

@@ -281,9 +281,9 @@ def _copy(f: Frame, s: ops.Copy) -> None:
         to = f.span(s.mark, s.offset, offset, s.length.value)
         pieces = _pieces(s.length.value)
         start = f.span(s.source_mark, s.source_offset, source, s.length.value)
-        loaded = [t.load(f"i{8 * size}", start, at) for at, size in pieces]
-        for (at, size), v in zip(pieces, loaded, strict=True):
-            t.store(f"i{8 * size}", v, to, at)
+        loaded = [(f"i{8 * bytes_}", place, t.load(f"i{8 * bytes_}", start, place)) for place, bytes_ in pieces]
+        for type, place, v in loaded:
+            t.store(type, v, to, place)
         return
     to, _ = f.range(s.mark, offset, length)
     start, count = f.range(s.source_mark, source, length)
@@ -291,8 +291,8 @@ def _copy(f: Frame, s: ops.Copy) -> None:
     t.branch(t.op(f"icmp ne i64 {count}, 0"), some, done)
     t.at(some)
     room, size = t.gep(f.lane(), f.layout.room), t.op(f"trunc i64 {count} to i32")
-    for helper, at in ((LOAD_BYTES, start), (STORE_BYTES, to)):
-        moved = t.helper(helper, "ptr %ctx", f"i32 {at}", f"ptr {room}", f"i32 {size}")
+    for helper, where in ((LOAD_BYTES, start), (STORE_BYTES, to)):
+        moved = t.helper(helper, "ptr %ctx", f"i32 {where}", f"ptr {room}", f"i32 {size}")
         f.check(t.op(f"icmp eq i64 {moved}, 0"))
     f.read_ends()
     f.facts.memory_moved()

@@ -26,23 +26,25 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"infinite loop|back-edge", "it cannot see that a loop ends"),
     (r"BPF program is too large|too many states|sequence of \d+ jumps is too complex",
      "there are more ways through the program than it follows"),
-    (r"combined stack size|stack limit|stack depth", "the element's variables need more than 512 bytes of stack"),
+    (r"combined stack size|stack limit|stack depth|invalid write to stack|invalid stack",
+     "the element's variables need more than 512 bytes of stack"),
     (r"misaligned (?:stack )?access", "an access on the stack is not aligned"),
     (r"unknown func|invalid func|program of this type cannot use helper",
      "this kernel does not offer a function that is needed; it is too old"),
     (r"unreachable insn", "a part of the program cannot be reached"),
     (r"jump out of range|invalid BPF_LD_IMM", "the instructions are not well formed: a mistake of mezzo's"),
 )  # fmt: skip
+TOO_MUCH = r"too large|too many|sequence of \d+ jumps|stack (?:size|limit|depth)|jump out of range|stack off="
 _AT = re.compile(r"^(\d+): \(", re.M)
 LAST_LINES = 3
 
 
 class KernelRefusal(MezzoError):
-    """The kernel refuses a program; `log` is all that its verifier said."""
+    """The kernel refuses a program; `log` is all that its verifier said.  `is_size`: less of it might be taken."""
 
-    def __init__(self, diagnostic: Diagnostic, log: str) -> None:
+    def __init__(self, diagnostic: Diagnostic, log: str, is_size: bool = False) -> None:
         super().__init__(diagnostic)
-        self.log = log
+        self.log, self.is_size = log, is_size
 
 
 def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> KernelRefusal:
@@ -54,7 +56,7 @@ def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> Kernel
     span = _span(log, found, spans)
     notes = tuple(Note(f"the verifier: {line}") for line in said.splitlines())
     hint = "keep the element out of the kernel, or show the whole log with --log"
-    return KernelRefusal(Diagnostic(what, span, notes, hint), log)
+    return KernelRefusal(Diagnostic(what, span, notes, hint), log, bool(re.search(TOO_MUCH, said)))
 
 
 def last_words(log: str) -> str:

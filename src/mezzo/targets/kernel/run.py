@@ -18,6 +18,8 @@ from mezzo.targets.kernel.part import Part
 from mezzo.targets.python.run import Engine as PythonEngine
 from mezzo.targets.python.run import Instance as PythonInstance
 
+LONGEST = 3500  # bytes that XDP has room for in a page, beside headroom and what the kernel keeps behind a packet
+
 
 class Instance(PythonInstance):
     """An instance that is in the kernel where packets are pushed to it."""
@@ -26,6 +28,9 @@ class Instance(PythonInstance):
 
     def take_in(self, port: int, packet: Packet) -> None:
         engine, part = self.engine, self.part
+        if packet.length > LONGEST:
+            super().take_in(port, packet)
+            return
         engine.saw(self.number, port, packet)
         part.set_word("now", engine.now_ns)
         part.set_word("epoch", engine.epoch_ns)
