@@ -484,3 +484,12 @@ def test_plain_reads_stop_nobody() -> None:
         load = [line.split() for line in router.read("thread_load").splitlines()]
         assert [row[0] for row in load] == ["0", "1"]
         assert all(int(row[1]) > 0 for row in load)
+
+
+@pytest.mark.slow
+def test_code_lies_together_though_memory_is_large() -> None:
+    """Six views of an arena of 2 GB: nothing that code addresses by 32 bits may lie beyond them."""
+    text = "s :: InfiniteSource(LIMIT 50) -> Queue(100) -> u :: Unqueue -> c :: Counter -> Discard;"
+    with Router.from_click(text + "StaticThreadSched(s 0, u 5);", threads=6, frames=1_100_000) as router:
+        finish(router)
+        assert router.read("c.count") == "50"

@@ -162,12 +162,15 @@ class Code:
         return place.threading.homes[instance] == place.thread and instance not in place.schedulers
 
     def _link(self, code: bytes) -> None:
+        """JITLink puts all sections in one piece: they address each other by 32 bits, and between free places of the
+        address space there may lie gigabytes of arenas."""
         made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), made)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        self.engine = engine
-        self.engines.append(engine)
+        engine = llvm.create_lljit_compiler(made, use_jit_link=True)
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for door in [*self.doors, *(["refill"] if self.place is not None else [])]:
+            library.export_symbol(f"door_{door}")
+        self.linked = library.link(engine, "program")
+        self.engines.append((self.linked, engine))
 
     def function_door(self, instance: int, function: str) -> int:
         """The address of the door to a function of an instance."""
@@ -180,7 +183,7 @@ class Code:
         if target not in self.doors:
             self.wanted.append(target)
             self._load()
-        return int(self.engine.get_function_address(f"door_{target}"))
+        return int(self.linked[f"door_{target}"])
 
     def assembly(self) -> str:
         """The LLVM assembly, before optimisation: for the curious."""

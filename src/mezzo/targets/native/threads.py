@@ -80,7 +80,7 @@ class Engines:
         self.threading, self.engines, self.cells = threading, engines, cells
         self.program, self.arena, self.memory = engines[0].program, engines[0].arena, engines[0].memory
         self.layout, self.virtual = engines[0].layout, False
-        self._refill = DOOR(int(engines[0].code.engine.get_function_address("door_refill")))
+        self._refill = DOOR(int(engines[0].code.linked["door_refill"]))
         self.arena.refill = partial(self._fetch, self.arena.address)
         for engine, one in zip(engines[1:], self.arena.views, strict=True):
             engine.arena = one.seen(self.arena, partial(self._fetch, one.address))
