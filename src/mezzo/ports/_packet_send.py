@@ -32,13 +32,13 @@ from mezzo.elements import (
     u32,
     u64,
 )
+from mezzo.ports._packet_ring import BATCH
 from mezzo.ports._segment import HEADER_SIZE
 from mezzo.ports._slots import HEAD, TAIL, after, between, slot_at
 
 DONT_WAIT = 0x40
 AGAIN, NO_BUFFERS = errno.EAGAIN, errno.ENOBUFS
 DOWN, NO_DEVICE, NO_ADDRESS = errno.ENETDOWN, errno.ENODEV, errno.ENXIO
-BATCH = 64
 MOST = 1 << 16
 MESSAGE, VECTOR = 64, 16  # struct mmsghdr; struct iovec
 AVAILABLE, ASKED, WRONG = 0, 1, 4  # TP_STATUS of a slot

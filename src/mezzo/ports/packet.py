@@ -52,8 +52,8 @@ from mezzo.ports._cut import (
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu, set_mtu
-from mezzo.ports._packet_ring import _Walking
-from mezzo.ports._packet_send import BATCH, DONT_WAIT, MESSAGE, MOST, VECTOR, _ByMessages, _ByRing
+from mezzo.ports._packet_ring import BATCH, _Walking
+from mezzo.ports._packet_send import DONT_WAIT, MESSAGE, MOST, VECTOR, _ByMessages, _ByRing
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot
 from mezzo.ports._watch import Watching
@@ -284,6 +284,8 @@ class Receiver(FromDevice, _Cutting, _Walking, _WithMtu):
     def receive(self) -> u32:
         head, tail, n = mem_u32(self.ring + HEAD), mem_u32(self.ring + TAIL), self.slots
         room = min(n - 1 - between(head, tail, n), BATCH)
+        if self.version == 2:
+            self.touch(room)
         for _ in bounded(room, BATCH):
             if not self.cutting():
                 if not self.there():
