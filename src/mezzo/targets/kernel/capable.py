@@ -74,8 +74,8 @@ def _rule(unit: Unit, node: ops.Node) -> str:
         return "it asks for the number of the packet's frame, and here there are no frames"
     if isinstance(node, ops.Bin) and node.type.bits == 128 and node.op in ("mul", "div", "mod"):
         return "it multiplies or divides numbers of 128 bits, which BPF has not"
-    if isinstance(node, ops.CopyBlob) and not isinstance(node.length, ops.Const):
-        return f"it copies a number of bytes of `{node.state}` that is open until the packet comes"
+    if isinstance(node, ops.CopyBlob) and not isinstance(node.source_offset, ops.Const):
+        return f"it copies bytes of `{node.state}` from a place that is open until the packet comes"
     if isinstance(node, ops.For) and node.limit > DEEPEST_LOOP:
         return f"it has a loop of up to {node.limit} rounds"
     return ""

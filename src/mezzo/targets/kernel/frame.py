@@ -231,9 +231,8 @@ class Frame:
     def span(self, mark: str, offset: Expr, offset_value: str, length: int) -> str:
         """The address of `length` proved bytes at `mark + offset`."""
         if isinstance(offset, Const):
-            return self._known(mark, offset.value, length) if mark in self.facts.known else self._by_mark(
-                mark, offset.value, length
-            )
+            way = self._known if mark in self.facts.known else self._by_mark
+            return way(mark, offset.value, length)
         at = self.plus(self.at(mark), self.t.widen(offset_value, "i32", "i64"))
         if mark != "data":
             self._not_before(at)
