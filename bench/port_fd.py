@@ -73,7 +73,7 @@ def transmit() -> None:
         with left, right, floor.floor("FloorSendMany", **state) as router:
             return phases(router, "f", nothing, lambda: drain(left), FILL)
 
-    compare("port_fd transmit", ours, bare)
+    compare("port_fd transmit", ours, floor=bare)
 
 
 def receive() -> None:
@@ -91,7 +91,7 @@ def receive() -> None:
         with left, right, floor.floor("FloorReceiveMany", **state) as router:
             return phases(router, "f", lambda: sender.send(PHASE), nothing)
 
-    compare("port_fd receive", ours, bare)
+    compare("port_fd receive", ours, floor=bare)
 
 
 def main() -> None:

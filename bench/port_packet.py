@@ -1,24 +1,26 @@
 """AF_PACKET over veth pairs, 60-byte frames, ns of CPU per packet: transmit, receive, forward, and each one's floor.
 
 What is received is counted with what its sender costs, because on this wire the sender's system call does the work of
-both; "receive, router alone" is the rest.  A goal is the floor (`_socket_floor`: the same system calls in a bare loop)
-over 0.95.  Needs root.
+both; "router alone" is the rest, against a bare loop that reads a word of each packet, and one that copies it.  A goal
+is the floor (`_socket_floor`: the same system calls in a bare loop) over 0.95.  Needs root.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import closing
 
 import _socket_floor as floor
 import harness
-from _socket_floor import BATCH, Messages, Sender, address_of, compare, in_phases, packet_socket, steadily
+from _socket_floor import BATCH, FRAME, Messages, Sender, address_of, compare, in_phases, packet_socket, steadily
 
 from mezzo.ports import _packet_socket as ps
-from mezzo.ports.packet import BEFORE, BYTES, FRAMES
+from mezzo.ports._memory import Memory
+from mezzo.ports.packet import BEFORE, BYTES, FRAMES, SLOTS
 from mezzo.runtime import Router
 
-ROUNDS = 200
+ROUNDS = 40  # of the scheduler, for a phase
 
 
 BLOCK_MS = 1
@@ -32,44 +34,69 @@ def ring(device: str, version: int = 2) -> tuple[ps.Rings, dict[str, int]]:
     return made, {"ring": made.address, "frame_size": size, "frames": frames}
 
 
-def transmit(c: str) -> None:
-    source = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH})"
-    text = f"{source} -> Queue(256) -> t :: ToDevice({c}, METHOD PACKET, BURST {BATCH});"
+def transmit(c: str, slots: bool) -> None:
+    """With `slots` from a ring of the kernel's (PACKET_TX_RING), else by sendmmsg."""
+    how = f"METHOD PACKET, BURST {BATCH}, TX_RING {slots}"
+    text = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH}) -> t :: ToDevice({c}, {how});"
 
     def ours() -> float:
         with Router.from_click(text) as router:
             return steadily(router, "t")
 
-    def bare() -> float:
-        messages = Messages()
-        with (
-            packet_socket(c) as out,
-            floor.floor(
-                "FloorSendMany", out=out.fileno(), messages=messages.address, out_at=address_of("sendmmsg")
-            ) as router,
-        ):
+    def messages() -> float:
+        made = Messages()
+        state = {"messages": made.address, "out_at": address_of("sendmmsg")}
+        with packet_socket(c) as out, floor.floor("FloorSendMany", out=out.fileno(), **state) as router:
             return steadily(router, "f")
 
-    compare("port_packet transmit", ours, bare)
-
-
-def receive(a: str, b: str, whole: bool) -> None:
-    text = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH}) -> Discard;"
-    sender = Sender(packet_socket(a))
-
-    def ours() -> float:
-        with Router.from_click(text) as router:
-            return in_phases(router, "r", sender.send, ROUNDS, whole=whole)
-
-    def bare() -> float:
-        made, state = ring(b)
+    def ring_of_slots() -> float:
+        shape = ps.frames_for(1500, ps.LAYOUTS[2].header, SLOTS)
+        made = ps.Rings(packet_socket(c).detach(), c, send=shape)
+        made.start(0)
+        state = {"ring": made.send_address, "frame_size": shape.size, "frames": shape.frames}
+        memory = Memory(4096)
+        memory.map[: len(FRAME)] = FRAME
         try:
-            with closing(made), floor.floor("FloorRing", **state) as router:
-                return in_phases(router, "f", sender.send, ROUNDS, whole=whole)
+            with closing(made), floor.floor(
+                "FloorSlots", out=made.fd, messages=memory.address, out_at=address_of("send"), **state
+            ) as router:  # fmt: skip
+                return steadily(router, "f")
         finally:
             made.free()
 
-    compare("port_packet receive" if whole else "port_packet receive, router alone", ours, bare)
+    if slots:
+        compare("port_packet transmit, TX_RING", ours, floor=ring_of_slots, sendmmsg=messages)
+    else:
+        compare("port_packet transmit", ours, floor=messages)
+
+
+def receive(a: str, b: str, *, whole: bool, version: int = 2) -> None:
+    """The floor reads a word of each packet; `copying` copies each, as we do, into one of 64 buffers."""
+    text = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH}, TPACKET {version}) -> Discard;"
+    sender = Sender(packet_socket(a))
+
+    def send(count: int) -> None:
+        sender.send(count)
+        until = time.monotonic() + 2.5e-3 * BLOCK_MS  # the last block is ours when its time is up
+        while version == 3 and time.monotonic() < until:
+            pass
+
+    def ours() -> float:
+        with Router.from_click(text) as router:
+            return in_phases(router, "r", send, ROUNDS, whole=whole)
+
+    def bare(copy: bool) -> float:
+        made, state = ring(b, version)
+        memory = Memory(BATCH * 2048 + 4096)
+        how = f"{'FloorRing' if version == 2 else 'FloorBlocks'}(COPY {copy})"
+        try:
+            with closing(made), floor.floor(how, messages=memory.address, **state) as router:
+                return in_phases(router, "f", send, ROUNDS, whole=whole)
+        finally:
+            made.free()
+
+    name = "port_packet receive" + ("" if whole else ", router alone") + (", TPACKET 3" if version == 3 else "")
+    compare(name, ours, floor=lambda: bare(False), copying=lambda: bare(True))
 
 
 def forward(a: str, b: str, c: str) -> None:
@@ -79,7 +106,7 @@ def forward(a: str, b: str, c: str) -> None:
 
     def ours() -> float:
         with Router.from_click(text) as router:
-            return in_phases(router, "t", sender.send, 2 * ROUNDS, whole=False)
+            return in_phases(router, "t", sender.send, 3 * ROUNDS, whole=False)
 
     def bare() -> float:
         made, state = ring(b)
@@ -93,21 +120,22 @@ def forward(a: str, b: str, c: str) -> None:
         finally:
             made.free()
 
-    compare("port_packet forward", ours, bare)
+    compare("port_packet forward", ours, floor=bare)
 
 
 def main() -> None:
     harness.pin()
     with floor.wires() as (a, b, c, _):
-        only = sys.argv[1:] or ["transmit", "receive", "alone", "forward"]
-        if "transmit" in only:
-            transmit(c)
-        if "receive" in only:
-            receive(a, b, whole=True)
-        if "alone" in only:
-            receive(a, b, whole=False)
-        if "forward" in only:
-            forward(a, b, c)
+        todo = {
+            "transmit": lambda: transmit(c, slots=False),
+            "slots": lambda: transmit(c, slots=True),
+            "receive": lambda: receive(a, b, whole=True),
+            "alone": lambda: receive(a, b, whole=False),
+            "blocks": lambda: receive(a, b, whole=False, version=3),
+            "forward": lambda: forward(a, b, c),
+        }
+        for name in sys.argv[1:] or todo:
+            todo[name]()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from mezzo.ports._memory import Memory
 from mezzo.ports._tun import open_queues
 from mezzo.runtime import Router
 
-ROUNDS = 200
+ROUNDS = 40  # of the scheduler, for a phase
 ONE, TWO = (f"mztap{os.getpid() % 10000}{k}" for k in "ab")
 
 
@@ -45,7 +45,7 @@ def transmit() -> None:
     source = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH})"
 
     def ours() -> float:
-        with Router.from_click(f"{source} -> Queue(256) -> t :: ToDevice({ONE}, METHOD TAP, BURST {BATCH});") as router:
+        with Router.from_click(f"{source} -> t :: ToDevice({ONE}, METHOD TAP, BURST {BATCH});") as router:
             up(ONE)
             return steadily(router, "t")
 
@@ -56,7 +56,7 @@ def transmit() -> None:
         with bare_tap(ONE) as out, floor.floor("FloorWrite", out=out, **state) as router:
             return steadily(router, "f")
 
-    compare("port_tap transmit", ours, bare)
+    compare("port_tap transmit", ours, floor=bare)
 
 
 def receive() -> None:
@@ -72,7 +72,7 @@ def receive() -> None:
         with bare_tap(ONE) as fd, packet_socket(ONE) as host, floor.floor("FloorRead", fd=fd, **state) as router:
             return in_phases(router, "f", Sender(host).send, ROUNDS, whole=False)
 
-    compare("port_tap receive", ours, bare)
+    compare("port_tap receive", ours, floor=bare)
 
 
 def forward() -> None:
@@ -97,7 +97,7 @@ def forward() -> None:
         ):
             return in_phases(router, "f", Sender(host).send, ROUNDS, whole=False)
 
-    compare("port_tap forward", ours, bare)
+    compare("port_tap forward", ours, floor=bare)
 
 
 def main() -> None:

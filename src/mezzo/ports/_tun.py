@@ -27,7 +27,7 @@ from mezzo.elements import (
 )
 from mezzo.ports import privileged
 from mezzo.ports._cut import FRAME_START, LARGEST, MARGIN, STAGGER, _Cutting, finish_as_told
-from mezzo.ports._libc import address_of
+from mezzo.ports._libc import address_of, call_number
 from mezzo.ports._memory import Memory
 from mezzo.ports._segment import HEADER_SIZE, KIND, WHOLE
 from mezzo.ports._watch import Watching
@@ -38,6 +38,7 @@ OFFLOADS = (CHECKSUM | TSO4 | TSO6 | TSO_ECN | USO4 | USO6, CHECKSUM | TSO4 | TS
 NOTHING, AGAIN = 0, 0xFFFF_FFFF  # what `fill` gives beside lengths
 WOULD_BLOCK, NO_BUFFERS, IO, BAD_STATE = errno.EAGAIN, errno.ENOBUFS, errno.EIO, errno.EBADFD
 VECTOR = 16  # struct iovec
+READ, WRITE, WRITEV = map(call_number, ("read", "write", "writev"))
 
 
 def open_queues(device, kind, queues, persistent=False):
@@ -95,9 +96,7 @@ class _Tun(_Cutting):
     """Reading and writing one queue, for an element to inherit."""
 
     tun_fd: i64
-    read_at: u64
-    write_at: u64
-    writev_at: u64
+    syscall_at: u64
     downs: u64
     errors: u64
     reads = {"downs": "packets dropped because the interface is down", "errors": "packets that the kernel refused"}
@@ -108,7 +107,7 @@ class _Tun(_Cutting):
         at = MARGIN + LARGEST
         struct.pack_into("=QQ", memory.map, at, memory.address + at + 2 * VECTOR, HEADER_SIZE)
         self.tun_fd, self.whole, self.frame_room = descriptor, memory.address, arena.frame_size
-        self.read_at, self.write_at, self.writev_at = map(address_of, ("read", "write", "writev"))
+        self.syscall_at = address_of("syscall")
         return memory
 
     def fill(self, f: u32) -> u32:
@@ -119,7 +118,7 @@ class _Tun(_Cutting):
             return self.next_piece(to)
         at = self.whole + MARGIN
         header = at - HEADER_SIZE
-        got = libc(self.read_at, self.tun_fd, header, LARGEST)
+        got = libc(self.syscall_at, READ, self.tun_fd, header, LARGEST)
         if got <= HEADER_SIZE:
             return NOTHING
         length = u32(got) - HEADER_SIZE
@@ -135,11 +134,11 @@ class _Tun(_Cutting):
         if headroom >= HEADER_SIZE:
             set_mem_u64(at - HEADER_SIZE, 0)
             set_mem_u16(at - 2, 0)
-            return libc(self.write_at, self.tun_fd, at - HEADER_SIZE, length + HEADER_SIZE)
+            return libc(self.syscall_at, WRITE, self.tun_fd, at - HEADER_SIZE, length + HEADER_SIZE)
         vectors = self.whole + MARGIN + LARGEST
         set_mem_u64(vectors + VECTOR, at)
         set_mem_u64(vectors + VECTOR + 8, length)
-        return libc(self.writev_at, self.tun_fd, vectors, 2)
+        return libc(self.syscall_at, WRITEV, self.tun_fd, vectors, 2)
 
 
 def start_in(f: u32) -> u32:
