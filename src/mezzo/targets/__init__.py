@@ -19,7 +19,6 @@ from typing import Any
 
 from mezzo.base import MezzoError
 
-
 PRIVILEGED = {"kernel"}
 
 

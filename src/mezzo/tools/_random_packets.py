@@ -12,17 +12,7 @@ from mezzo.wire.constants import ETHERTYPE_ARP, ETHERTYPE_IP, ETHERTYPE_VLAN, PR
 
 ADDRESSES = (0x0A000001, 0x0A000002, 0x0A0000FF, 0x12440009, 0xC0A80101, 0xE0000005, 0xFFFFFFFF, 0, 0x7F000001)
 ETHERS = (0x020000000001, 0x020000000002, 0xFFFFFFFFFFFF, 0x01005E000005, 0x000000000001, 0)
-OPTIONS = (
-    b"",
-    b"",
-    b"",
-    b"\1",
-    b"\7\7\4\0\0\0\0",
-    b"\x44\x0c\5\1" + bytes(8),
-    b"\x83\7\4\x0a\0\0\1",
-    b"\7\3\4",
-    b"\xff\2",
-)
+OPTIONS = (b"", b"", b"", b"\1", b"\7\7\4\0\0\0\0", b"\x44\x0c\5\1" + bytes(8), b"\7\3\4", b"\xff\2")
 ETHERNET = 14
 MARKS = ("mac", "net", "trans")
 

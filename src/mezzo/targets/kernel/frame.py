@@ -13,13 +13,14 @@ that goes to another level or program, as a record (see record.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mezzo.base import MezzoError
 from mezzo.ir.module import Function, Linked, Program, State, Unit
 from mezzo.ir.ops import Const, Expr
-from mezzo.ir.types import PACKET, Type
-from mezzo.packet.arena import META
+from mezzo.ir.types import PACKET, U64, Type
+from mezzo.packet.arena import ANNO_SIZE, META
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
 from mezzo.targets.kernel.layout import ROOM, VARIABLES, WORDS, Layout, Place
@@ -62,7 +63,7 @@ class Frame:
         self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
         self.origin = self.t.slot("i64", "0")  # `front` at first, from the start of a frame
         self.stamp, self.kind = self.t.slot("i64", "0"), self.t.slot("i8", "0")
-        self.annotations = self.t.slot("[48 x i8]", "zeroinitializer")
+        self.annotations = [self.t.slot("i64", "0") for _ in range(ANNO_SIZE // 8)]  # words of eight bytes
         self.facts = Facts()
         self.scopes: list[Scope] = []
         self.instance = 0
@@ -309,6 +310,28 @@ class Frame:
             return value
         return self.t.op(f"call {ll(type)} @llvm.bswap.{ll(type)}({ll(type)} {value})")
 
+    # -- annotations: registers of eight bytes, so that no access crosses what the verifier holds the stack to be
+
+    def annotation(self, type: Type, offset: int) -> str:
+        """Bytes of the annotations as a little-endian number."""
+        t, whole, wide = self.t, "0", max(type.bits, 64)
+        for word, shift, bits, at in _words(type, offset):
+            part = t.op(f"lshr i64 {t.op(f'load i64, ptr {self.annotations[word]}')}, {shift}")
+            part = t.widen(t.op(f"and i64 {part}, {(1 << bits) - 1}"), "i64", f"i{wide}")
+            whole = t.op(f"or i{wide} {whole}, {t.op(f'shl i{wide} {part}, {at}')}")
+        return t.widen(whole, f"i{wide}", ll(type))
+
+    def annotate(self, type: Type, offset: int, value: str) -> None:
+        t, wide = self.t, max(type.bits, 64)
+        value = t.widen(value, ll(type), f"i{wide}")
+        for word, shift, bits, at in _words(type, offset):
+            mask = (1 << bits) - 1
+            part = t.widen(t.op(f"lshr i{wide} {value}, {at}"), f"i{wide}", "i64")
+            part = t.op(f"shl i64 {t.op(f'and i64 {part}, {mask}')}, {shift}")
+            kept = t.op(f"load i64, ptr {self.annotations[word]}")
+            kept = t.op(f"and i64 {kept}, {U64.mask ^ mask << shift}")
+            t.do(f"store i64 {t.op(f'or i64 {kept}, {part}')}, ptr {self.annotations[word]}")
+
     # -- coming and going
 
     def arrive(self) -> None:
@@ -331,8 +354,8 @@ class Frame:
             self._take_mark(mark, self._u16(meta, META[mark][0]))
         t.do(f"store i64 {t.load('i64', meta, META['timestamp'][0])}, ptr {self.stamp}")
         t.do(f"store i8 {t.load('i8', meta, META['packet_type'][0])}, ptr {self.kind}")
-        for at in range(0, 48, 8):
-            t.do(f"store i64 {t.load('i64', meta, META['anno'][0] + at)}, ptr {t.gep(self.annotations, at)}")
+        for n, word in enumerate(self.annotations):
+            t.do(f"store i64 {t.load('i64', meta, META['anno'][0] + 8 * n)}, ptr {word}")
         for at in range(0, record.SIZE, 8):  # what an element grows into in front of the packet was zero before
             t.store("i64", "0", meta, at)
         t.helper(ADJUST_META, "ptr %ctx", f"i32 {record.SIZE}")
@@ -370,8 +393,18 @@ class Frame:
         t.store("i8", t.op(f"load i8, ptr {self.kind}"), meta, META["packet_type"][0])
         t.store("i8", "0", meta, META["live"][0])
         t.store("i64", t.op(f"load i64, ptr {self.stamp}"), meta, META["timestamp"][0])
-        for at in range(0, 48, 8):
-            t.store("i64", t.op(f"load i64, ptr {t.gep(self.annotations, at)}"), meta, META["anno"][0] + at)
+        for n, word in enumerate(self.annotations):
+            t.store("i64", t.op(f"load i64, ptr {word}"), meta, META["anno"][0] + 8 * n)
 
     def _give(self, meta: str, at: int, value: str) -> None:
         self.t.store("i16", self.t.widen(value, "i64", "i16"), meta, at)
+
+
+def _words(type: Type, offset: int) -> Iterator[tuple[int, int, int, int]]:
+    """(word, shift in it, bits, shift in the value) of each word of the annotations that a value lies in."""
+    done = 0
+    while done < type.bits:
+        word, shift = divmod(8 * offset + done, 64)
+        bits = min(64 - shift, type.bits - done)
+        yield word, shift, bits, done
+        done += bits

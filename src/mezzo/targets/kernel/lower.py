@@ -45,10 +45,31 @@ def _shift(f: Frame, e: ops.Bin, a: str, b: str) -> str:
     op = "shl" if e.op == "shl" else "ashr" if e.type.signed else "lshr"
     if isinstance(e.b, Const) and 0 <= e.b.value < bits:
         return t.op(f"{op} {type} {a}, {b}")
+    if bits == 128:
+        return _shift_wide(f, e.op == "shl", a, b)
     small = t.op(f"icmp ult {type} {b}, {bits}")
     count = t.op(f"select i1 {small}, {type} {b}, {type} {bits - 1}")
     shifted = t.op(f"{op} {type} {a}, {count}")
     return shifted if op == "ashr" else t.op(f"select i1 {small}, {type} {shifted}, {type} 0")
+
+
+def _shift_wide(f: Frame, left: bool, a: str, b: str) -> str:
+    """128 bits by an open count, in halves: LLVM would call a function of a library that is not there."""
+    t = f.t
+    forth, back = ("shl", "lshr") if left else ("lshr", "shl")
+    low, high = (t.op(f"trunc i128 {x} to i64") for x in (a, t.op(f"lshr i128 {a}, 64")))
+    near, far = (low, high) if left else (high, low)  # bits go from `near` to `far`
+    small, whole = t.op(f"icmp ult i128 {b}, 128"), t.op(f"icmp uge i128 {b}, 64")
+    count = t.op(f"and i64 {t.op(f'trunc i128 {b} to i64')}, 63")
+    moved = t.op(f"{forth} i64 {near}, {count}")
+    across = t.op(f"{back} i64 {t.op(f'{back} i64 {near}, 1')}, {t.op(f'sub i64 63, {count}')}")
+    joined = t.op(f"or i64 {t.op(f'{forth} i64 {far}, {count}')}, {across}")
+    far = t.op(f"select i1 {whole}, i64 {moved}, i64 {joined}")
+    near = t.op(f"select i1 {whole}, i64 0, i64 {moved}")
+    low, high = (near, far) if left else (far, near)
+    top = t.op(f"shl i128 {t.widen(high, 'i64', 'i128')}, 64")
+    result = t.op(f"or i128 {top}, {t.widen(low, 'i64', 'i128')}")
+    return t.op(f"select i1 {small}, i128 {result}, i128 0")
 
 
 def _divide(f: Frame, e: ops.Bin, a: str, b: str) -> str:
@@ -176,7 +197,7 @@ def _mark(f: Frame, mark: str) -> str:
 
 
 def _anno(f: Frame, e: ops.Anno) -> str:
-    return f.swap(e.type, f.t.load(ll(e.type), f.annotations, e.offset), e.order)
+    return f.swap(e.type, f.annotation(e.type, e.offset), e.order)
 
 
 def _sum16(f: Frame, e: ops.Sum16) -> str:
@@ -314,16 +335,17 @@ def _table_has(f: Frame, e: ops.TableHas) -> str:
 
 
 def _lpm_get(f: Frame, e: ops.LpmGet) -> str:
-    """The trie's key is the prefix length, then the bits, the first ones first."""
+    """The trie's key is the prefix length, then the bits, the first ones first.  Volatile, or LLVM would write several
+    parts at once, across what the verifier holds the stack's alignment to be."""
     t, type = f.t, e.key.type
     key, default = value(f, e.key), value(f, e.default)
-    slot = t.slot(f"[{4 + type.bits // 8} x i8]")
-    t.store("i32", str(type.bits), slot)
+    slot = t.gep(t.slot(f"[{8 + type.bits // 8} x i8]"), 4)
+    t.do(f"store volatile i32 {type.bits}, ptr {slot}, align 4")
     bits = f.swap(type, key, "big")
-    for at in range(0, type.bits, 32):  # by pieces, aligned as the verifier wants the stack
+    for at in range(0, type.bits, 32):
         size = min(32, type.bits - at)
-        part = t.op(f"lshr {ll(type)} {bits}, {at}") if at else bits
-        t.store(f"i{size}", t.widen(part, ll(type), f"i{size}"), slot, 4 + at // 8)
+        part = t.widen(t.op(f"lshr {ll(type)} {bits}, {at}") if at else bits, ll(type), f"i{size}")
+        t.do(f"store volatile i{size} {part}, ptr {t.gep(slot, 4 + at // 8)}, align {size // 8}")
     return _at_found(f, _found(f, e.state, slot), "i32", default)
 
 

@@ -193,8 +193,7 @@ def _meta_set(f: Frame, s: ops.MetaSet) -> None:
 
 
 def _anno_set(f: Frame, s: ops.AnnoSet) -> None:
-    v = f.swap(s.value.type, value(f, s.value), s.order)
-    f.t.store(ll(s.value.type), v, f.annotations, s.offset)
+    f.annotate(s.value.type, s.offset, f.swap(s.value.type, value(f, s.value), s.order))
 
 
 def _resize(f: Frame, s: ops.Resize) -> None:

@@ -17,6 +17,7 @@ from mezzo.targets.kernel.layout import WORDS, lay_out
 from mezzo.targets.kernel.load import Maps, load
 
 NAMES = ("fault", "no output")
+KINDS = ("scalar", "array", "table", "lpm", "blob")
 
 
 class Part:
@@ -38,7 +39,8 @@ class Part:
         use_disk: bool = True,
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
-        states = [(i, s) for i in placed for s in program.instances[i].unit.states]
+        # State of other kinds is not for packets that are pushed, and stays where it is.
+        states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
         self.layout = lay_out(program, self.placed, blobs)
         self.layout.maps.update(more or {})

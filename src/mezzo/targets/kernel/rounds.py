@@ -24,7 +24,7 @@ _NAME = re.compile(r"%t\d+\b")
 _LABEL = re.compile(r"label %(\w+)")
 _BLOCK = re.compile(r"(\w+):")
 _DEBUG = re.compile(r"!dbg !(\d+)")
-_SIZES = {"ptr": 8, "i1": 1, "i48": 8, "[48 x i8]": 48}
+_SIZES = {"ptr": 8, "i1": 1, "i48": 8}
 CONTEXT, PLACES = 0, 8  # in the record that the function gets: the program's context, where the variables are
 WAY, FIELDS = 0, 8  # there: the jump out of the loop, the variables
 
@@ -60,7 +60,7 @@ def write_rounds(f: Frame, body: list[str], step: str, stop: str, count: str) ->
 
 def _lasting(f: Frame) -> set[str]:
     """Variables of the packet and of the functions around, which code that is not written yet may read."""
-    fixed = {*f.places.values(), f.origin, f.stamp, f.kind, f.annotations, *f.ports.values()}
+    fixed = {*f.places.values(), f.origin, f.stamp, f.kind, *f.annotations, *f.ports.values()}
     return fixed | {slot for scope in f.scopes for slot in (*scope.slots.values(), scope.result) if slot}
 
 

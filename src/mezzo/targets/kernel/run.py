@@ -63,7 +63,7 @@ class Engine(PythonEngine):
     ) -> None:
         self.parts, self.refused = parts, refused
         self.placed = {i: part for part in parts for i in part.placed}
-        mine = [dict(self.placed[i].cells[i]) if i in self.placed else given for i, given in enumerate(cells)]
+        mine = [given | self.placed[i].cells[i] if i in self.placed else given for i, given in enumerate(cells)]
         super().__init__(program, arena, mine, code, hosts, seed, virtual, trace)
         for i, part in self.placed.items():
             made = Instance(self, i, program.instances[i], mine[i], code[i])
