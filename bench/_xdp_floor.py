@@ -53,6 +53,7 @@ from mezzo.ports._xsk import (
 
 BATCH = 32
 LENGTH = 60
+MAC = "02:00:00:00:00:09"  # whom frames are for
 ROOM, FRAMES = 2048, 2048  # slots of the rings, and frames that the kernel has to fill
 WITHIN = ~2047 & (1 << 64) - 1
 
@@ -227,10 +228,11 @@ def make_pair(one: str, other: str) -> None:
 
 @contextmanager
 def wires(mark: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Two veth pairs, a-b and c-d; what reaches d is dropped by XDP at once."""
+    """Two veth pairs, a-b and c-d; frames are addressed to b, and what reaches d is dropped by XDP at once."""
     a, b, c, d = (f"bench{mark}{k}" for k in "abcd")
     make_pair(a, b)
     make_pair(c, d)
+    subprocess.run(["ip", "link", "set", b, "address", MAC], check=True)
     drop = [_bpf.Instruction(_bpf.MOVE_IMM, immediate=1), _bpf.Instruction(_bpf.EXIT)]
     program = _bpf.load_program(drop, "bench_drop")
     link = _attach.attach(program, socket.if_nametoindex(d), "native")
@@ -258,7 +260,7 @@ class Sender:
         self.program = _bpf.load_program(code, "bench_send")
         make_pair(f"{device}k", f"{device}l")
         self.link = _attach.attach(self.program, socket.if_nametoindex(f"{device}k"), "native")
-        data = bytes.fromhex("0200000000090200000000010800")
+        data = bytes.fromhex(MAC.replace(":", "") + "0200000000010800")
         data += bytes.fromhex("4500002e000000004011666d0a0000010a0000020fa00fa0001a1234")
         data += bytes(LENGTH - len(data))
         self.frame = ctypes.create_string_buffer(data, LENGTH)

@@ -17,6 +17,7 @@ from mezzo.elements import (
     bounded,
     entry,
     frame_address,
+    frame_size,
     i64,
     libc,
     library,
@@ -29,6 +30,7 @@ from mezzo.elements import (
     mem_u32,
     mem_u64,
     mem_zero,
+    prefetch_frame,
     set_mem_u8,
     set_mem_u16,
     set_mem_u32,
@@ -177,12 +179,14 @@ class DialectWords(Element):
         mem_copy(at + 16, at, 15)
         total = u64(mem_u8(at + 16)) + mem_u16(at + 17) + mem_u32(at + 19) + mem_u64(at + 23)
         mem_zero(at, 16)
+        prefetch_frame(5, 128)
+        prefetch_frame(NO_FRAME, 0xFFFF_FFFF)
         store_release_u32(at, 5)
         store_release_u64(at + 8, 6)
         before = atomic_swap_u32(at, 7)
         atomic_add_u64(at + 8, 8)
         total += u64(load_acquire_u32(at) * 100 + before) + load_acquire_u64(at + 8)
-        return total + u64(mem_sum16(at, 4, 0))
+        return total + u64(mem_sum16(at, 4, 0)) + frame_size()
 
     @entry
     def between(self, at: u64) -> u32:
@@ -205,7 +209,7 @@ def test_every_word(target: str) -> None:
         words = router.elements["w"]
         words.getpid_at = address_of("getpid")
         router.run()
-        want = 1 + 0x0302 + 0x07060504 + 0x0F0E0D0C0B0A0908 + 705 + 14 + 0x0700
+        want = 1 + 0x0302 + 0x07060504 + 0x0F0E0D0C0B0A0908 + 705 + 14 + 0x0700 + 2048
         assert words.call("mix", ctypes.addressof(room)) == want
         assert bytes(room)[:16] == bytes([7, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0])
         assert words.call("pid") == os.getpid()

@@ -98,9 +98,11 @@ def every_unit() -> Unit:
         o.MemStore(c64(8), o.Local(U64, "w"), True),
         o.MemCopy(c64(8), c64(16), u32(64)),
         o.MemZero(c64(8), u32(64)),
+        o.Set("f", o.FrameSize()),
         o.Set("f", o.TakeFrame()),
         o.Adopt("p", o.Local(U32, "f"), u32(128), u32(60)),
         o.Set("n", o.Meta(U32, P, "frame")),
+        o.PrefetchFrame(o.Local(U32, "f"), u32(128)),
         o.Lend("f", P),
         o.GiveFrame(o.Local(U32, "f")),
         o.RunTask("again", u32(0)),
@@ -114,5 +116,6 @@ def every_unit() -> Unit:
         Function("process", (Param("p", PACKET),), U32, (*reads, *writes)),
         Function("task", (), BOOL, births),
         Function("helper", (Param("n", U32),), VOID, (o.Return(),), entry=True),
+        Function("seldom", (Param("n", U32),), VOID, (o.Return(),), rare=True),
     )
     return Unit("Every", functions, STATES, ("no memory", "out of the way"), ("show",))

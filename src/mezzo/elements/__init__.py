@@ -47,6 +47,7 @@ from mezzo.elements.element import (
     Table,
     entry,
     python,
+    rare,
     read,
     write,
 )
@@ -83,16 +84,17 @@ store_release_u32, store_release_u64 = map(_packet_only, ("store_release_u32", "
 atomic_add_u64, atomic_swap_u32 = map(_packet_only, ("atomic_add_u64", "atomic_swap_u32"))
 mem_copy, mem_zero, mem_sum16 = map(_packet_only, ("mem_copy", "mem_zero", "mem_sum16"))
 libc, frame_address = map(_packet_only, ("libc", "frame_address"))
+frame_size, prefetch_frame = map(_packet_only, ("frame_size", "prefetch_frame"))
 
 __all__ = [
-    "KILL", "LPM", "NO_FRAME", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth", "Blob",
-    "Bool", "Buffer", "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed", "Handler",
-    "IPAddress", "IPPrefix", "Int", "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest", "Ring",
-    "Slots", "Table", "Text", "Word", "atomic_add_u64", "atomic_swap_u32", "bounded", "checksum_adjust", "entry",
-    "flag", "frame_address", "i64", "libc", "load_acquire_u32", "load_acquire_u64", "mem_copy", "mem_sum16", "mem_u8",
-    "mem_u16", "mem_u32", "mem_u64", "mem_zero", "now", "python", "random", "randrange", "read", "set_mem_u8",
-    "set_mem_u16", "set_mem_u32", "set_mem_u64", "store_release_u32", "store_release_u64", "u8", "u16", "u32", "u48",
-    "u64", "u128", "walltime", "write",
+    "KILL", "LPM", "NO_FRAME", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth",
+    "Blob", "Bool", "Buffer", "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed",
+    "Handler", "IPAddress", "IPPrefix", "Int", "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest",
+    "Ring", "Slots", "Table", "Text", "Word", "atomic_add_u64", "atomic_swap_u32", "bounded", "checksum_adjust",
+    "entry", "flag", "frame_address", "frame_size", "i64", "libc", "load_acquire_u32", "load_acquire_u64",
+    "mem_copy", "mem_sum16", "mem_u8", "mem_u16", "mem_u32", "mem_u64", "mem_zero", "now", "prefetch_frame",
+    "python", "random", "randrange", "rare", "read", "set_mem_u8", "set_mem_u16", "set_mem_u32", "set_mem_u64",
+    "store_release_u32", "store_release_u64", "u8", "u16", "u32", "u48", "u64", "u128", "walltime", "write",
 ]  # fmt: skip
 
 

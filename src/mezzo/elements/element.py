@@ -135,6 +135,12 @@ def entry(method: Any) -> Any:
     return method
 
 
+def rare(method: Any) -> Any:
+    """Marks a helper that is seldom called: native code keeps it out of the road that packets take."""
+    method.__rare__ = True
+    return method
+
+
 class ConfigError(ValueError):
     """What is wrong with an element's configuration."""
 

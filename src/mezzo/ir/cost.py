@@ -26,7 +26,7 @@ MEMORY: dict[type[ops.Node], int] = {
     ops.Emit: 4, ops.Kill: 8, ops.Pull: 6, ops.RingPush: 5, ops.RingPop: 5, ops.BufPut: 4, ops.BufPutPacket: 6,
     ops.Copy: 10, ops.CopyBlob: 8, ops.Sum16: 6, ops.Wake: 4, ops.TimerSet: 10, ops.TimerClear: 4, ops.WallTime: 2,
     ops.Host: 2000, ops.MemLoad: 2, ops.MemStore: 2, ops.Atomic: 20, ops.MemSum16: 6, ops.MemCopy: 8, ops.MemZero: 8,
-    ops.Libc: 2000, ops.TakeFrame: 8, ops.GiveFrame: 8, ops.Lend: 2, ops.Adopt: 12,
+    ops.Libc: 2000, ops.TakeFrame: 8, ops.GiveFrame: 8, ops.PrefetchFrame: 3, ops.Lend: 2, ops.Adopt: 12,
 }  # fmt: skip
 BY_LENGTH = (
     ops.Sum16, ops.Copy, ops.CopyBlob, ops.BufPutPacket, ops.Make, ops.MakeFrom, ops.MemSum16, ops.MemCopy, ops.MemZero,

@@ -107,6 +107,13 @@ class FrameAddress(Expr):
 
 
 @node
+class FrameSize(Expr):
+    """Bytes of a frame: a power of two that does not change while code runs."""
+
+    type: Type = U32
+
+
+@node
 class TakeFrame(Expr):
     """A free frame goes into a ring; NO_FRAME, counted as exhausted, when none is free."""
 
@@ -118,6 +125,15 @@ class GiveFrame(Stmt):
     """A frame in a ring is free again; one that is not in a ring faults."""
 
     frame: Expr  # u32
+    span: Span | None = span_field()
+
+
+@node
+class PrefetchFrame(Stmt):
+    """Frame `frame` is soon adopted, and its bytes at `start` looked at.  It means nothing; any numbers will do."""
+
+    frame: Expr  # u32
+    start: Expr  # u32
     span: Span | None = span_field()
 
 
@@ -168,6 +184,6 @@ class ReadClock(Stmt):
 
 
 DIALECT = (
-    MemLoad, MemStore, Atomic, MemSum16, MemCopy, MemZero, Libc, FrameAddress, TakeFrame, GiveFrame, Lend, Adopt,
-    RunTask, FireTimer, ReadClock,
+    MemLoad, MemStore, Atomic, MemSum16, MemCopy, MemZero, Libc, FrameAddress, FrameSize, TakeFrame, GiveFrame,
+    PrefetchFrame, Lend, Adopt, RunTask, FireTimer, ReadClock,
 )  # fmt: skip

@@ -27,7 +27,7 @@ RESERVED = frozenset(
         "max", "pass", "break", "continue", "return", "emit", "kill", "wake", "timer", "clear", "copy", "from",
         "to", "eval", "call", "make", "make_from", "clone", "pull", "run_task", "fire_timer", "read_clock", "mem",
         "libc", "frame_address", "take_frame", "give_frame", "lend", "adopt", "now", "walltime",
-        "random", "ready", "unit", "state", "reasons", "hosts", "entry", *TYPES,
+        "prefetch_frame", "frame_size", "random", "ready", "unit", "state", "reasons", "hosts", "entry", "rare", *TYPES,
     }
 )  # fmt: skip
 

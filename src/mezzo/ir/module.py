@@ -32,7 +32,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`entry`: Python may call it (handlers)."""
+    """`entry`: Python may call it (handlers).  `rare`: a helper that is seldom called, and kept out of its callers."""
 
     name: str
     params: tuple[Param, ...]
@@ -40,6 +40,7 @@ class Function:
     body: Body
     entry: bool = False
     span: Span | None = field(default=None, compare=False)
+    rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

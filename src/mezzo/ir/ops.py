@@ -40,6 +40,9 @@ from mezzo.ir.dialect import (
     FrameAddress as FrameAddress,
 )
 from mezzo.ir.dialect import (
+    FrameSize as FrameSize,
+)
+from mezzo.ir.dialect import (
     GiveFrame as GiveFrame,
 )
 from mezzo.ir.dialect import (
@@ -62,6 +65,9 @@ from mezzo.ir.dialect import (
 )
 from mezzo.ir.dialect import (
     MemZero as MemZero,
+)
+from mezzo.ir.dialect import (
+    PrefetchFrame as PrefetchFrame,
 )
 from mezzo.ir.dialect import (
     ReadClock as ReadClock,

@@ -7,6 +7,7 @@ declarations of states and functions, and the assignments above.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from mezzo.base import MezzoError
@@ -74,7 +75,7 @@ class _UnitParser(Declared):
         self.states[name] = State(name, kind, type_, size, key)
 
     def head(self, line: Line) -> Function:
-        entry = line.maybe("entry")
+        entry, rare = line.maybe("entry"), line.maybe("rare")
         name = dotted(line)
         line.take("(")
         params: list[Param] = []
@@ -88,13 +89,13 @@ class _UnitParser(Declared):
         line.take(":")
         line.end()
         self.returns[name] = ret
-        return Function(name, tuple(params), ret, (), entry)
+        return Function(name, tuple(params), ret, (), entry, rare=rare)
 
     def function(self, head: Function, start: int, stop: int) -> Function:
         if start == stop:
             self.lines[start - 1].fail("expected a body below this")
         reader = _BodyParser(self, self.lines[start:stop], {p.name: p.type for p in head.params})
-        return Function(head.name, head.params, head.ret, reader.body(2), head.entry)
+        return replace(head, body=reader.body(2))
 
 
 def _listed(line: Line, item: Callable[[], str]) -> list[str]:
@@ -275,6 +276,10 @@ class _BodyParser(ExprParser):
         (address,) = self.parts(line, 1)
         return ops.MemStore(address, self.stored(type_, line), release)
 
+    def prefetch_frame(self, line: Line) -> ops.Stmt:
+        frame, start = self.args(line, 2)
+        return ops.PrefetchFrame(frame, start)
+
     # -- `name = …`
 
     def assign(self, line: Line) -> ops.Stmt:
@@ -366,6 +371,7 @@ _STATEMENTS: dict[str, Callable[[_BodyParser, Line], ops.Stmt]] = {
     "wake": lambda p, line: ops.Wake(line.take("self", "down", "up")),
     "mem": _BodyParser.mem_write,
     "give_frame": lambda p, line: ops.GiveFrame(p.args(line, 1)[0]),
+    "prefetch_frame": _BodyParser.prefetch_frame,
     "fire_timer": lambda p, line: ops.FireTimer(p.args(line, 1)[0]),
 }
 _BIRTHS: dict[str, Callable[[_BodyParser, str, Line], tuple[ops.Stmt, Type]]] = {

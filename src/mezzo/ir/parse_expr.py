@@ -250,6 +250,7 @@ _LEADS: dict[str, Callable[[ExprParser, Line], ops.Expr]] = {
     "mem": ExprParser.mem_read,
     "libc": ExprParser.libc,
     "frame_address": lambda p, line: ops.FrameAddress(p.args(line, 1)[0]),
+    "frame_size": lambda p, line: p.bare(line, ops.FrameSize()),
     "take_frame": lambda p, line: p.bare(line, ops.TakeFrame()),
 }
 _STATE_READS: dict[str, Callable[[ExprParser, Line, State], ops.Expr]] = {

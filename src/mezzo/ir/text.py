@@ -52,8 +52,8 @@ def print_function(function: Function, reasons: tuple[str, ...] = ()) -> str:
     """One function; `reasons` are its unit's."""
     params = ", ".join(f"{_name(p.name)}: {p.type.name}" for p in function.params)
     ret = "" if function.ret is VOID else f" -> {function.ret.name}"
-    name = "`entry`" if function.name == "entry" else function.name
-    head = f"{'entry ' if function.entry else ''}{name}({params}){ret}:"
+    name = f"`{function.name}`" if function.name in ("entry", "rare") else function.name
+    head = f"{'entry ' if function.entry else ''}{'rare ' if function.rare else ''}{name}({params}){ret}:"
     printer = _Printer(reasons, {p.name: p.type for p in function.params})
     printer.body(function.body, "  ")
     return "\n".join([head, *printer.lines])
@@ -255,6 +255,7 @@ _EXPRS: dict[type[ops.Expr], _Row] = {
     ops.MemSum16: lambda p, n: _at(p, "sum16", n.address, n.length, n.init),
     ops.Libc: lambda p, n: f"libc({_args(p, (n.address, *n.args))})",
     ops.FrameAddress: lambda p, n: f"frame_address({p.top(n.frame)})",
+    ops.FrameSize: lambda p, n: "frame_size()",
     ops.TakeFrame: lambda p, n: "take_frame()",
 }
 
@@ -296,6 +297,7 @@ _STMTS: dict[type[ops.Stmt], _Row] = {
     ops.MemCopy: lambda p, n: _at(p, "copy", n.to, n.source, n.length),
     ops.MemZero: lambda p, n: _at(p, "zero", n.to, n.length),
     ops.GiveFrame: lambda p, n: f"give_frame({p.top(n.frame)})",
+    ops.PrefetchFrame: lambda p, n: f"prefetch_frame({_args(p, (n.frame, n.start))})",
     ops.Lend: _lend,
     ops.Adopt: lambda p, n: _birth(p, n.name, f"adopt({_args(p, (n.frame, n.start, n.length))})"),
     ops.RunTask: lambda p, n: f"{p.born(n.name, BOOL)} = run_task({p.top(n.index)})",

@@ -73,6 +73,7 @@ class FromDevice(_End):
     tags = False  # may slots carry a VLAN tag beside the data
     timed = False  # the driver says in `again_ns` when more comes; NEVER when it does not know
     partials = False  # may slots carry an unfinished checksum
+    direct = False  # no hook needs slots, and the driver makes packets of what arrived itself: `take_all`
 
     promisc = Arg(Bool(), False, "reads packets to other addresses too")
     snaplen = Arg(Int(0, 65535), 0, "most bytes of a packet that are kept; 0 is all")
@@ -115,7 +116,13 @@ class FromDevice(_End):
         """When the packets arrived that `receive` gave; a driver whose device says so has its own."""
         return walltime()
 
+    def take_all(self) -> u32:
+        """A driver's, where it is `direct`: what arrived becomes packets, BURST at most; how many became."""
+        return 0
+
     def task(self) -> bool:
+        if self.direct:
+            return self.take_all() != 0 or self.polls
         ring = self.stage if self.faulty else self.ring
         slots = u32(STAGE) if self.faulty else self.slots
         there = space(ring, slots)
@@ -218,9 +225,11 @@ class FromDevice(_End):
         if self.outbound and (flags & OUTGOING) != 0:
             return FROM_US
         to = mem_u64(at) & ADDRESS
+        if to == self.own:
+            return TO_US
         if (to & 1) != 0:
             return u8(BROADCAST if to == ADDRESS else MULTICAST)
-        return u8(TO_US if to == self.own or self.own == 0 else TO_OTHERS)
+        return u8(TO_US if self.own == 0 else TO_OTHERS)
 
     def ip_place(self, at: u64, length: u32) -> u32:
         """One more than where a sound IP header begins; NOWHERE without one."""

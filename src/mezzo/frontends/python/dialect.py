@@ -102,6 +102,15 @@ class Dialect(Arguments):
         (frame,) = self.raw(node, 1, "frame")
         return Num(ops.FrameAddress(self.number(frame, U32), span=self.span(node)))
 
+    def fn_frame_size(self, node: ast.Call) -> Value:
+        self.raw(node, 0, "")
+        return Num(ops.FrameSize())
+
+    def fn_prefetch_frame(self, node: ast.Call) -> Value:
+        frame, start = (self.number(x, U32) for x in self.raw(node, 2, "frame, start"))
+        self.out.add(ops.PrefetchFrame(frame, start, span=self.span(node)))
+        return NOTHING
+
     def my_lend(self, node: ast.Call, name: str) -> Value:
         (packet,) = self.raw(node, 1, "p")
         frame = self.out.fresh("frame")

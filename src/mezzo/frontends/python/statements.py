@@ -52,8 +52,9 @@ class FunctionTranslator(Calls):
         self.body(node.body)
         if self.ret is VOID or self.name == "process":
             self.out.add(ops.Return(span=self.source.span(node.body[-1])))
-        entry = bool(getattr(getattr(type(self.unit.element), self.name, None), "__entry__", False))
-        return Function(self.name, params, self.ret, self.out.done(), entry, self.source.span(node))
+        method = getattr(type(self.unit.element), self.name, None)
+        entry, rare = (bool(getattr(method, mark, False)) for mark in ("__entry__", "__rare__"))
+        return Function(self.name, params, self.ret, self.out.done(), entry, self.source.span(node), rare)
 
     # -- the signature
 

@@ -197,7 +197,7 @@ class Emitter:
         params = [*first, *(f"{ll(p.type)} %v.{p.name}" for p in function.params), *([PLACES] if placed else [])]
         role = role_of(name)
         cc = CHAIN if role in ("process", "push") else "fastcc"
-        rare = " cold noinline" if role != name else ""
+        rare = " cold noinline" if role != name or function.rare else ""
         head = f"define internal {cc} {self.result(function)} @{symbol}({', '.join(params)}){rare}"
         frame = Frame(site, function, head, owned=placed or role != name, placed=placed)
         if not shared:

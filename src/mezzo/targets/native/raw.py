@@ -15,7 +15,7 @@ from typing import Any
 from mezzo.ir import ops
 from mezzo.ir.dialect import MOST_BYTES
 from mezzo.ir.ops import Const, Expr
-from mezzo.packet.arena import IN_RING, META
+from mezzo.packet.arena import IN_RING, META, META_SIZE
 from mezzo.targets.native.frame import Frame
 from mezzo.targets.native.lower import value
 from mezzo.targets.native.text import COLD, TAGS, ll
@@ -136,6 +136,19 @@ def _give_frame(f: Frame, s: ops.GiveFrame) -> None:
     f.kill(frame)
 
 
+def _prefetch_frame(f: Frame, s: ops.PrefetchFrame) -> None:
+    """Both lines of the metadata, to be written, and the one with the bytes.  What is no address means nothing: so
+    without the facts that `addresses` tells LLVM."""
+    t, arena = f.t, f.site.arena
+    frame, start = (t.widen(value(f, x), "i32", "i64") for x in (s.frame, s.start))
+    meta = t.op(f"add i64 {t.op(f'shl i64 {frame}, {META_SIZE.bit_length() - 1}')}, {arena.meta_offset}")
+    place = t.op(f"add i64 {t.op(f'shl i64 {frame}, {arena.frame_size.bit_length() - 1}')}, {start}")
+    lines = (meta, 1), (t.op(f"add i64 {meta}, 64"), 1), (t.op(f"add i64 {place}, {arena.data_offset}"), 0)
+    for offset, write in lines:
+        at = t.op(f"getelementptr i8, ptr %a, i64 {offset}")
+        t.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 {write}, i32 3, i32 1)")
+
+
 def _lend(f: Frame, s: ops.Lend) -> None:
     frame = value(f, s.packet)
     meta, _ = f.anchor(s.packet)
@@ -182,6 +195,7 @@ EXPR: dict[Any, Callable[[Frame, Any], str]] = {
     ops.MemSum16: _sum16,
     ops.Libc: _libc,
     ops.FrameAddress: _frame_address,
+    ops.FrameSize: lambda f, e: str(f.site.arena.frame_size),
     ops.TakeFrame: _take_frame,
 }
 STMT: dict[Any, Callable[[Frame, Any], None]] = {
@@ -189,6 +203,7 @@ STMT: dict[Any, Callable[[Frame, Any], None]] = {
     ops.MemCopy: _copy,
     ops.MemZero: _zero,
     ops.GiveFrame: _give_frame,
+    ops.PrefetchFrame: _prefetch_frame,
     ops.Lend: _lend,
     ops.Adopt: _adopt,
     ops.RunTask: _run_task,

@@ -82,6 +82,7 @@ EXPR: dict[type, Callable[[Any], str]] = {
     ops.MemSum16: lambda x: f"mem_sum16({expr(x.address)}, {expr(x.length)}, {expr(x.init)})",
     ops.Libc: lambda x: f"libc({', '.join(expr(a) for a in (x.address, *x.args))})",
     ops.FrameAddress: lambda x: f"frame_address(me.engine.arena, {expr(x.frame)})",
+    ops.FrameSize: lambda x: "me.engine.arena.frame_size",
     ops.TakeFrame: lambda x: "me.engine.arena.take_frame()",
 }
 
@@ -241,6 +242,7 @@ STMT: dict[type, Callable[[Emitter, Any, int], list[str]]] = {
     ops.MemCopy: lambda e, s, d: [f"mem_copy({expr(s.to)}, {expr(s.source)}, {expr(s.length)})"],
     ops.MemZero: lambda e, s, d: [f"mem_zero({expr(s.to)}, {expr(s.length)})"],
     ops.GiveFrame: lambda e, s, d: [f"give_frame(me.engine.arena, {expr(s.frame)})"],
+    ops.PrefetchFrame: lambda e, s, d: [],
     ops.Lend: lambda e, s, d: _gone(f"{local(s.name)} = me.engine.arena.lend({expr(s.packet)}.frame)", s.packet),
     ops.Adopt: lambda e, s, d: [
         f"{local(s.name)} = adopt(me.engine.arena, {expr(s.frame)}, {expr(s.start)}, {expr(s.length)})"
