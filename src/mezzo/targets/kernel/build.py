@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mezzo.base import Diagnostic
+from mezzo.ir import ops
 from mezzo.ir.module import Program, Unit
 from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena
@@ -80,15 +81,23 @@ def split(program: Program, placed: list[int]) -> list[list[int]]:
 
 
 def entries_of(program: Program, placed: list[int]) -> list[Port]:
-    """The inputs of a part by which packets come in: from outside, from nobody, or back in a circle."""
+    """The inputs of a part by which packets come in: from outside, from nobody, back in a circle, or from functions of
+    its instances that are not for packets that are pushed."""
     rank = {i: n for n, i in enumerate(order_of(program, placed))}
     forward: dict[Port, list[bool]] = {}  # of each connection that leads to an input: does it stay in the program
     for i, linked in enumerate(program.instances):
         for to in linked.outputs:
             if to is not None:
-                forward.setdefault(to, []).append(rank.get(i, len(rank)) < rank.get(to[0], -1))
+                inside = rank.get(i, len(rank)) < rank.get(to[0], -1) and not sends_otherwise(linked.unit)
+                forward.setdefault(to, []).append(inside)
     inputs = [(i, port) for i in placed for port in range(max(len(program.instances[i].inputs), 1))]
     return [one for one in inputs if not all(forward.get(one, [False]))]
+
+
+def sends_otherwise(unit: Unit) -> bool:
+    """Whether tasks, timers or handlers send packets."""
+    plain = packet_functions(unit)
+    return any(isinstance(n, ops.Emit) for f in unit.functions if f not in plain for n in nodes(f.body))
 
 
 def why_not(program: Program) -> dict[str, list[Diagnostic]]:

@@ -59,6 +59,8 @@ def read_object(content: bytes) -> Object:
         if info & 0xFFFFFFFF != ABS64:
             raise ValueError(f"a relocation of type {info & 0xFFFFFFFF} at {offset}, which names no map")
         symbol = symbols[info >> 32]
+        if symbol.section and symbol.section != list(sections).index(SECTION):
+            raise ValueError(f"an address of data at {offset}, and there is only code")
         if symbol.section:
             calls.append((offset, symbol.value + int.from_bytes(code[offset + 4 : offset + 8], "little")))
         else:

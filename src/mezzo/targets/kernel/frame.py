@@ -121,12 +121,14 @@ class Frame:
         self.used.add(symbol)
         return f"@{symbol}"
 
-    def lane(self) -> str:
-        """The address of this CPU's lane."""
+    def lane(self, offset: int) -> str:
+        """The address of what is at `offset` of this CPU's lane.  Opaque, or LLVM would work out the offset from the
+        number of a way out, which the verifier does not follow."""
         t = self.t
+        base = t.opaque("ptr", f"getelementptr (i8, ptr {self.map('lanes')}, i64 {offset})", "")
         cpu = t.opaque("i32", t.helper(CPU, result="i32"))
         at = t.op(f"mul i32 {t.op(f'and i32 {cpu}, {self.layout.lanes - 1}')}, {self.layout.lane}")
-        return t.gep(self.map("lanes"), t.widen(at, "i32", "i64"))
+        return t.gep(base, t.widen(at, "i32", "i64"))
 
     def variables(self, size: int) -> int:
         """Where `size` bytes for variables of a loop are, in a lane."""
@@ -138,15 +140,14 @@ class Frame:
 
     def count(self, reason: int) -> None:
         """One more packet died here."""
-        at = self.t.gep(self.lane(), self.layout.drop(self.instance, reason))
+        at = self.lane(self.layout.drop(self.instance, reason))
         self.t.store("i64", self.t.op(f"add i64 {self.t.load('i64', at)}, 1"), at)
 
     def state(self, name: str) -> tuple[State, Place]:
         return self.unit.state(name), self.layout.places[self.instance, name]
 
     def address(self, place: Place) -> str:
-        base = self.lane() if place.is_lane else self.map(place.symbol)
-        return self.t.gep(base, place.offset)
+        return self.lane(place.offset) if place.is_lane else self.t.gep(self.map(place.symbol), place.offset)
 
     def word(self, name: str) -> str:
         return self.t.gep(self.map("state"), WORDS[name])

@@ -254,7 +254,7 @@ def _sum_far(f: Frame, mark: str, offset: str, length: str, init: str) -> str:
     some, done = t.label("some"), t.label("added")
     t.branch(t.op(f"icmp ne i64 {count}, 0"), some, done)
     t.at(some)
-    room = t.gep(f.lane(), f.layout.room)
+    room = f.lane(f.layout.room)
     size = t.op(f"trunc i64 {count} to i32")
     f.check(t.op(f"icmp eq i64 {t.helper(LOAD_BYTES, 'ptr %ctx', f'i32 {inside}', f'ptr {room}', f'i32 {size}')}, 0"))
     t.store("i32", "0", t.op(f"getelementptr i8, ptr {room}, i64 {count}"))

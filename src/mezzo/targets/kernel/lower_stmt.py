@@ -289,7 +289,7 @@ def _copy(f: Frame, s: ops.Copy) -> None:
     some, done = t.label("some"), t.label("copied")
     t.branch(t.op(f"icmp ne i64 {count}, 0"), some, done)
     t.at(some)
-    room, size = t.gep(f.lane(), f.layout.room), t.op(f"trunc i64 {count} to i32")
+    room, size = f.lane(f.layout.room), t.op(f"trunc i64 {count} to i32")
     for helper, where in ((LOAD_BYTES, start), (STORE_BYTES, to)):
         moved = t.helper(helper, "ptr %ctx", f"i32 {where}", f"ptr {room}", f"i32 {size}")
         f.check(t.op(f"icmp eq i64 {moved}, 0"))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from mezzo.targets.kernel.frame import Frame
-from mezzo.targets.kernel.text import FIRST, SECTION, Text
+from mezzo.targets.kernel.text import FIRST, PLAIN, SECTION, Text
 
 BPF_LOOP = 181
 _SLOT = re.compile(r"  (%t\d+) = alloca (.+), align (\d+)")
@@ -44,7 +44,7 @@ def write_rounds(f: Frame, body: list[str], step: str, stop: str, count: str) ->
     ways = [x for x in dict.fromkeys(_LABEL.findall(text)) if x not in _blocks(body) and x not in (step, stop)]
     record = t.slot("[16 x i8]")
     t.rounds[number] = _function(f, number, body, slots, named | memory, places, ways, (step, stop))
-    lane = t.gep(f.lane(), f.variables(size))
+    lane = f.lane(f.variables(size))
     t.do(f"store ptr %ctx, ptr {t.gep(record, CONTEXT)}, align 8")
     t.do(f"store ptr {lane}, ptr {t.gep(record, PLACES)}, align 8")
     t.do(f"store i64 0, ptr {t.gep(lane, WAY)}, align 8")
@@ -109,7 +109,7 @@ def _function(
         t.do(f"ret i64 {0 if label == step else 1}")
     finish, t.lines = t.lines, outer
     head = (
-        f'define internal i64 @round{number}(i64 %index, ptr %record) nounwind noinline section "{SECTION}" '
+        f'define internal i64 @round{number}(i64 %index, ptr %record) {PLAIN} noinline section "{SECTION}" '
         f"!dbg !{t.subprogram(number)} {{"
     )
     allocas = [f"  {name} = alloca {slots[name]}, align 8" for name in sorted(named)]

@@ -28,7 +28,7 @@ class Instance(PythonInstance):
 
     def take_in(self, port: int, packet: Packet) -> None:
         engine, part = self.engine, self.part
-        if packet.length > LONGEST:
+        if packet.length > LONGEST or (self.number, port) not in part.entries:
             super().take_in(port, packet)
             return
         engine.saw(self.number, port, packet)

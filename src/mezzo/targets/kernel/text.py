@@ -15,6 +15,7 @@ RARE = ", !prof !9"  # a branch whose second side is the rare one
 HEAD = 'target triple = "bpfel"\n'
 SECTION = "xdp"
 FUNCTION = "mezzo"
+PLAIN = 'nounwind "no-jump-tables"="true"'  # tables would be data of the object, and there is only code
 FIRST = 20  # the number of the first debug location
 STRIDE = 1 << 20  # numbers of debug records that a function has
 _SUBPROGRAM = (
@@ -118,7 +119,7 @@ class Text:
 
     def module(self, declares: list[str]) -> str:
         """The whole assembly."""
-        head = f'define i32 @{FUNCTION}(ptr %ctx) nounwind section "{SECTION}" !dbg !3 {{'
+        head = f'define i32 @{FUNCTION}(ptr %ctx) {PLAIN} section "{SECTION}" !dbg !3 {{'
         start = [head, "entry:", *self.slots, "  br label %body", "body:"]
         where = self._locations(3, FIRST)
         for number, _ in enumerate(self.rounds):
