@@ -30,7 +30,9 @@ from mezzo.elements import (
     mem_u8,
     mem_u16,
     mem_u32,
+    rare,
     set_mem_u32,
+    u8,
     u16,
     u32,
     u64,
@@ -63,6 +65,7 @@ from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
 COPY, TAGGED, PROTOCOL_VALID = 0x2, 0x10, 0x40
+NOTHING, PACKET, PIECE, LATER = 0, 1, 2, 3
 SENT_BY_HOST = 4  # PACKET_OUTGOING
 VLAN = 0x8100
 SOL_SOCKET, SO_ERROR = 1, 4
@@ -276,6 +279,7 @@ class Receiver(FromDevice, _Cutting, _Walking, _WithMtu):
     def configure(self):
         super().configure()
         self.set_layout(self.tpacket)
+        self.direct = not (self.faulty or self.limited or self.traced or self.mends)
 
     def initialize(self):
         super().initialize()
@@ -287,37 +291,78 @@ class Receiver(FromDevice, _Cutting, _Walking, _WithMtu):
         if self.version == 2:
             self.touch(room)
         for _ in bounded(room, BATCH):
-            if not self.cutting():
-                if not self.there():
-                    break
-                if self.is_long(self.packet_at):
-                    self.take_long(self.packet_at)
-                    self.done()
-                    continue
-            f = self.take_frame()
+            found = self.find()
+            if found == LATER:
+                continue
+            f = self.take_frame() if found != NOTHING else u32(NO_FRAME)
             if f == NO_FRAME:
                 break
-            start = FRAME_START + (f & 3) * STAGGER
-            to = frame_address(f) + start
-            if self.cutting():
-                put_slot(self.ring, tail, u64(f) | u64(self.next_piece(to)) << 32, start)
-            else:
-                at = self.packet_at
-                length = mem_u32(at + self.at_kept)
-                source = at + mem_u16(at + self.at_place)
-                mem_copy(to, source, length)
-                finish_as_told(source - HEADER_SIZE, to, length)
-                if mem_u32(at + self.at_status) & TAGGED != 0:
-                    self.put_tag_back(at, to)
-                    start -= TAG_SIZE
-                    length += TAG_SIZE
-                put_slot(self.ring, tail, u64(f) | u64(length) << 32 | self.flags_of(at), start)
-                self.done()
+            got = self.fill(f, found)
+            put_slot(self.ring, tail, u64(f) | got >> 32 << 32, got & 0xFFFF)
             tail = after(tail, n)
         set_mem_u32(self.ring + TAIL, tail)
         if head == tail:
             self.look()
         return between(head, tail, n)
+
+    def take_all(self) -> u32:
+        """As `receive` and what follows it, without slots in between."""
+        n, stamp = min(u32(self.burst), BATCH), self.stamp() if self.timestamp else u64(0)
+        done: u32 = 0
+        if self.version == 2:
+            self.touch(n)
+        for _ in bounded(n, BATCH):
+            found = self.find()
+            if found == LATER:
+                done += 1
+                continue
+            f = self.take_frame() if found != NOTHING else u32(NO_FRAME)
+            if f == NO_FRAME:
+                break
+            got = self.fill(f, found)
+            self.take_in(u64(f) | got >> 32 << 32, got & 0xFFFF, stamp)
+            done += 1
+        if done == 0:
+            self.look()
+        return done
+
+    def find(self) -> u8:
+        """What is next: NOTHING, a PACKET, a PIECE of the one in hand, or LATER: one was taken in hand."""
+        if not self.cutting() and self.there() and not self.is_long(self.packet_at):
+            return PACKET
+        return self.find_other()
+
+    @rare
+    def find_other(self) -> u8:
+        if self.cutting():
+            return PIECE
+        if not self.there():
+            return NOTHING
+        self.take_long(self.packet_at)
+        self.done()
+        return LATER
+
+    def fill(self, f: u32, found: u8) -> u64:
+        """Copies it into a frame; gives its start there, its length from bit 32, its flags from bit 48."""
+        start = FRAME_START + (f & 3) * STAGGER
+        to = frame_address(f) + start
+        if found == PIECE:
+            return u64(start) | u64(self.piece(to)) << 32
+        at = self.packet_at
+        length, flags = mem_u32(at + self.at_kept), self.flags_of(at)
+        source = at + mem_u16(at + self.at_place)
+        mem_copy(to, source, length)
+        finish_as_told(source - HEADER_SIZE, to, length)
+        if mem_u32(at + self.at_status) & TAGGED != 0:
+            self.put_tag_back(at, to)
+            start -= TAG_SIZE
+            length += TAG_SIZE
+        self.done()
+        return u64(start) | u64(length) << 32 | flags
+
+    @rare
+    def piece(self, to: u64) -> u32:
+        return self.next_piece(to)
 
     def is_long(self, at: u64) -> flag:
         """Does a packet need more than to be copied into a frame?"""
