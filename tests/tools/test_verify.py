@@ -36,7 +36,8 @@ def test_a_file_on_three_targets(tmp_path: Path, capsys: Out) -> None:
     assert main(["verify", str(file), "--packets", "60"]) == 0
     said = capsys.readouterr()
     assert "the targets agree on 60 packets" in said.out
-    assert "`q` stays out of the kernel: it stores packets" in said.err
+    assert "`q` stays out of the kernel: it asks how many entries `ring` has" in said.err
+    assert "; it stores packets" in said.err
 
 
 def test_wrong_words(capsys: Out) -> None:

@@ -14,6 +14,7 @@ programs into the kernel (root, or CAP_BPF and CAP_NET_ADMIN); --targets python,
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -51,11 +52,24 @@ def main(args: argparse.Namespace) -> int:
     if not args.words and args.expression is None:
         raise MezzoError(Diagnostic("verify what?", hint="name an element class or a configuration file, or say --all"))
     bench, refused = _bench(args)
-    print_errors(refused)
+    if bench is None:
+        print_errors(refused)
+    else:
+        for line in _summed_up(refused):
+            print(line, file=sys.stderr)
     if bench is None:
         print("nothing of it goes into the kernel")
         return 1 if not refused else 0
     return _report(_run(bench, targets, args.packets, args.seed, args.log))
+
+
+def _summed_up(refused: list[Diagnostic]) -> list[str]:
+    """A line for each element that stays out, with its reasons."""
+    reasons: dict[str, list[str]] = {}
+    for one in refused:
+        element, _, reason = one.message.partition(": ")
+        reasons.setdefault(element, []).append(reason)
+    return [f"{element}: {'; '.join(found)}" for element, found in reasons.items()]
 
 
 def _targets(text: str) -> tuple[str, ...]:
