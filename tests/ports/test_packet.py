@@ -17,6 +17,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
 from mezzo.base import MezzoError
+from mezzo.ports import _packet_filter
 from mezzo.runtime import Router
 from mezzo.targets import target_names
 from tests.ports.netlab import End, Pair, inside, ip, namespace, raw_socket, run_in, started_in, veth_pair
@@ -339,6 +340,22 @@ def test_without_tcpdump_a_filter_is_refused(pair: Pair, monkeypatch: pytest.Mon
     with inside(pair.b.ns), pytest.raises(MezzoError, match="tcpdump, which is not installed") as caught:
         Router.from_click(text)
     assert "apt-get install tcpdump" in str(caught.value)
+
+
+def test_a_filter_without_the_right_to_open_the_interface(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then tcpdump is asked about Ethernet frames; what depends on where the kernel keeps a tag is refused."""
+    with inside(pair.b.ns):
+        expected = _packet_filter.compiled("tcp port 80", pair.b.name)
+    run = _packet_filter._run
+    refused = "tcpdump: eth0: You don't have permission to perform this capture on that device"
+
+    def without(program: str, how: list[str], text: str) -> subprocess.CompletedProcess[str]:
+        return run(program, how, text) if how[0] == "-y" else subprocess.CompletedProcess([], 1, "", refused)
+
+    monkeypatch.setattr(_packet_filter, "_run", without)
+    assert _packet_filter.compiled("tcp port 80", "eth0") == expected
+    with pytest.raises(MezzoError, match="permission"):
+        _packet_filter.compiled("vlan 7", "eth0")
 
 
 @pytest.mark.parametrize("way", WAYS)
