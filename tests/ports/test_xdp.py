@@ -684,3 +684,40 @@ def test_opening_and_closing_leaves_nothing(pair: Pair) -> None:
     assert last[0] == first[0]
     with inside(pair.a.ns):
         assert not _attach.attached_to(socket.if_nametoindex(pair.a.name))
+
+
+@both_targets
+def test_a_device_may_be_polled_when_asked(pair: Pair, target: str) -> None:
+    """BUSY_POLL: the kernel is told, and asked whenever nothing is there."""
+    text = f"f :: PollDevice({pair.a.name}, METHOD XDP, BUSY_POLL 50, BUSY_BUDGET 32) -> Discard;"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text, target=target) as made:
+        copy = os.dup(made.elements["f"].sockets[0].fd)
+        with socket.socket(_xsk.AF_XDP, socket.SOCK_RAW, 0, fileno=copy) as bound:
+            options = (_xsk.SO_BUSY_POLL, _xsk.SO_PREFER_BUSY_POLL)  # Linux takes the budget, and does not tell it
+            assert [bound.getsockopt(socket.SOL_SOCKET, one) for one in options] == [50, 1]
+        made.run(rounds=10)
+        asked = made.elements["f"].system_calls
+        assert asked >= 10
+        for n in range(8):
+            sender.send(frame(n))
+        assert ran(made, "f", 8) == 8
+        assert made.elements["f"].system_calls > asked
+
+
+@both_targets
+def test_frames_go_round_in_order(pair: Pair, target: str) -> None:
+    """What was freed first is filled first, and of 100 frames none is lost on the way."""
+    text = f"f :: PollDevice({pair.a.name}, METHOD XDP, FILL 64) -> Discard;"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text, target=target, frames=100) as made:
+        ring = made.elements["f"].sockets[0].rings["fill"]
+
+        def entries(first: int, count: int) -> list[int]:
+            return [ctypes.c_uint64.from_address(ring.entries + 8 * (first + k)).value for k in range(count)]
+
+        before = entries(0, 64)
+        assert len(set(before)) == 64
+        for turn in range(4):
+            for n in range(16):
+                sender.send(frame(n))
+            assert ran(made, "f", 16 * turn + 16) == 16 * turn + 16
+        assert entries(64, 64) == before
