@@ -54,7 +54,7 @@ def test_feed_stops_when_full(router):
 
 
 def test_unknown_target_is_refused():
-    with pytest.raises(MezzoError, match="no target `fpga`; there are native, python"):
+    with pytest.raises(MezzoError, match="no target `fpga`; there are kernel, native, python"):
         Router.from_click("Feed -> Collect;", target="fpga")
 
 

@@ -104,9 +104,10 @@ def test_packets_go_home_when_their_taker_fails():
         assert router.collect("out0") == [b"b"]
 
 
-def test_what_an_element_refuses_at_the_start_has_its_place():
-    with pytest.raises(MezzoError, match=r"config:2:6: dump :: ToDump: cannot write `/nonexistent/x`"):
-        Router.from_click("Idle\n  -> dump :: ToDump(/nonexistent/x);", target="python")
+def test_what_an_element_refuses_at_the_start_has_its_place(tmp_path):
+    file = tmp_path / "missing" / "x"
+    with pytest.raises(MezzoError, match=rf"config:2:6: dump :: ToDump: cannot write `{file}`"):
+        Router.from_click(f"Idle\n  -> dump :: ToDump({file});", target="python")
 
 
 @pytest.mark.parametrize("target", ["python", "native"])

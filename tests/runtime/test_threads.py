@@ -29,7 +29,7 @@ def counts(router: Router, *names: str) -> list[int]:
 
 
 @library.register
-class Numbered(Element):
+class Sequenced(Element):
     """Makes packets that say FLOW and a growing number, while there is room."""
 
     ports, processing = "0/1", "h"
@@ -55,7 +55,7 @@ class Numbered(Element):
 
 @library.register
 class InOrder(Element):
-    """Counts packets of Numbered, and those that are not the next of their flow."""
+    """Counts packets of Sequenced, and those that are not the next of their flow."""
 
     count: u64
     wrong: u64
@@ -74,7 +74,7 @@ class InOrder(Element):
 def test_one_queue_between_two_threads_keeps_the_order() -> None:
     text = """
         StaticThreadSched(s 0, u 1);
-        s :: Numbered(LIMIT 200000) -> q :: Queue(100) -> u :: Unqueue(8) -> o :: InOrder -> Discard;
+        s :: Sequenced(LIMIT 200000) -> q :: Queue(100) -> u :: Unqueue(8) -> o :: InOrder -> Discard;
     """
     with Router.from_click(text, threads=2, frames=1024) as router:
         finish(router)
@@ -89,8 +89,8 @@ def test_several_producers_into_a_small_queue_never_stop() -> None:
     """Fo11.  Both may be told of the same room: what then does not fit is counted."""
     text = """
         StaticThreadSched(a 0, b 1, u 2);
-        a :: Numbered(FLOW 0, LIMIT 20000) -> q :: Queue(4) -> u :: Unqueue -> o :: InOrder -> Discard;
-        b :: Numbered(FLOW 1, LIMIT 20000) -> q;
+        a :: Sequenced(FLOW 0, LIMIT 20000) -> q :: Queue(4) -> u :: Unqueue -> o :: InOrder -> Discard;
+        b :: Sequenced(FLOW 1, LIMIT 20000) -> q;
     """
     with Router.from_click(text, threads=3) as router:
         finish(router)
@@ -315,7 +315,7 @@ def test_frames_go_round_between_threads() -> None:
     """Packets are made on one thread and die on the other, in a pool of which each may keep a part."""
     text = """
         StaticThreadSched(s 0, u 1);
-        s :: Numbered(LIMIT 100000) -> q :: Queue(50) -> u :: Unqueue(16) -> o :: InOrder -> Discard;
+        s :: Sequenced(LIMIT 100000) -> q :: Queue(50) -> u :: Unqueue(16) -> o :: InOrder -> Discard;
     """
     with Router.from_click(text, threads=2, frames=256) as router:
         finish(router)
@@ -330,7 +330,7 @@ def graph_of(rng: random.Random) -> str:
     sources, stages = rng.randint(1, 3), rng.randint(1, 3)
     threads = [rng.randint(0, 2) for _ in range(sources)]
     placed = [f"s{k} {thread}" for k, thread in enumerate(threads)]
-    lines = [f"s{k} :: Numbered(FLOW {k}, LIMIT {rng.randint(500, 3000)});" for k in range(sources)]
+    lines = [f"s{k} :: Sequenced(FLOW {k}, LIMIT {rng.randint(500, 3000)});" for k in range(sources)]
     for k in range(stages):
         size = rng.choice([2, 20, 500]) if not k and len(set(threads)) == 1 else 10000
         kind = rng.choice(["SimpleQueue", "Queue", "FrontDropQueue"]) if size == 10000 else "Queue"
@@ -435,7 +435,7 @@ def test_requests_need_not_wait_for_a_sleeper() -> None:
 
 
 @library.register
-class Asks(Element):
+class AsksPython(Element):
     """Every packet writes a handler from Python, which makes a packet of its own and throws it away."""
 
     asked: u64
@@ -456,7 +456,7 @@ class Asks(Element):
 def test_python_may_be_called_on_any_thread() -> None:
     text = """
         StaticThreadSched(s 1, t 0);
-        s :: InfiniteSource(LIMIT 50) -> a :: Asks -> c :: Counter -> Discard;
+        s :: InfiniteSource(LIMIT 50) -> a :: AsksPython -> c :: Counter -> Discard;
         t :: InfiniteSource -> other :: Counter -> Discard;
     """
     with Router.from_click(text, threads=2) as router:

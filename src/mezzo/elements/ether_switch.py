@@ -44,7 +44,7 @@ s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard; s[2] -> c :: C
     def configure(self):
         self.places = max(WAYS, 1 << (self.capacity - 1).bit_length())
         self.set_bits = (self.places // WAYS).bit_length() - 1
-        self.members = self.ninputs
+        self.members = max(self.ninputs, 1)
         self.tap = ()
 
     def first_way(self, address: u48) -> u32:
