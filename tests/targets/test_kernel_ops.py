@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
+from mezzo.base import Diagnostic
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
 from mezzo.ir.ops import Body, Const, Expr
 from mezzo.ir.types import BOOL, I64, PACKET, U8, U16, U32, U48, U64, U128, VOID, Type
 from mezzo.packet.arena import Arena, Packet
+from mezzo.pipeline import compile_text
+from mezzo.runtime import Router
 from mezzo.targets import kernel
-from mezzo.targets.kernel import refusals
+from mezzo.targets.kernel import KernelRefusal, refusals
+from mezzo.targets.kernel import part as part_module
+from mezzo.tools._agree import Agreement, Running, bench_of, compare
+from mezzo.tools._random_packets import cases
 from tests.targets.native_units import TARGETS, P, bump, c, loc, plain, start, unit_of
 from tests.targets.test_native_ops import DATA, VALUES
 
@@ -276,3 +282,47 @@ def test_two_elements_are_one_program() -> None:
     assert [bytes(p[0]) for p in pictures(engine, 2)] == [b"\3\4\5"]
     assert (engine.drops(0), engine.drops(1)) == ({"fault": 1}, {"short": 1})
     engine.close()
+
+
+STEPS = """
+    f :: Feed -> Strip(14) -> ch :: CheckIPHeader -> p :: Paint(3) -> o :: IPGWOptions(10.0.0.9) -> t :: DecIPTTL
+      -> n :: Counter -> e :: EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> out :: Collect;
+    ch [1] -> bad :: Collect; o [1] -> bad; t [1] -> ICMPError(10.0.0.9, timeexceeded) -> back :: Collect;
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 700])
+def test_a_part_of_several_programs_is_one_part(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    """Programs go on in each other by tail calls, with all that a packet has."""
+    monkeypatch.setattr("mezzo.targets.kernel.part.MOST_NODES", nodes)
+    plan = compile_text(STEPS, virtual=True)
+    program = plan.whole()
+    placed = [i for i, linked in enumerate(program.instances) if not refusals(linked)]
+    bench = bench_of([program.instances[i] for i in placed], placed, [plan.elements[i].all_cells() for i in placed])
+    running = Running(bench, "kernel")
+    (part,) = running.engine.parts
+    assert len(part.programs) == 8 if nodes == 1 else 1 < len(part.programs) < 8
+    running.close()
+    found = compare(bench, ("python", "kernel"), list(cases(200, 5, len(bench.entries))))
+    assert isinstance(found, Agreement), found
+    assert {"e[0]", "ch[1]"} <= found.out.keys()
+
+
+def test_a_program_that_is_too_large_becomes_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, refused = part_module.load, []
+
+    def load(text: str, *rest: Any) -> tuple[int, int]:
+        if not refused:
+            refused.append(text)
+            raise KernelRefusal(Diagnostic("too large"), "", is_size=True)
+        return whole(text, *rest)
+
+    monkeypatch.setattr(part_module, "load", load)
+    with Router.from_click(
+        "f :: Feed -> Paint(1) -> Paint(2) -> c :: Collect", target="kernel", virtual=True
+    ) as router:
+        assert [len(part.programs) for part in router.engine.parts] == [2]
+        router.feed("f", [b"abc"])
+        router.run(rounds=1000)
+        assert router.collect("c") == [b"abc"]

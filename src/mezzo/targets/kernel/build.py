@@ -1,4 +1,4 @@
-"""From a program to an engine: everything that can goes into the kernel, as one program, the rest stays in Python."""
+"""From a program to an engine: everything that can goes into the kernel, as one part, the rest stays in Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from mezzo.targets.kernel.capable import refusals
 from mezzo.targets.kernel.emit import Port, order_of
 from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.part import Part
-from mezzo.targets.kernel.refusal import KernelRefusal
 from mezzo.targets.kernel.run import Engine
 from mezzo.targets.python.build import build_unit
-
-MOST_NODES = 2000  # of IR in a program: twice as many take more than 512 bytes of stack
 
 
 def build(
@@ -38,22 +35,14 @@ def build(
     program = whole() if whole is not None else program
     refused = {i: refusals(linked) for i, linked in enumerate(program.instances)}
     placed = [i for i, reasons in refused.items() if not reasons]
-    groups = [[i] for i in placed] if trace is not None else split(program, placed)
+    groups = [[i] for i in placed] if trace is not None else [placed] if placed else []
     parts: list[Part] = []
     try:
-        while groups:
-            group = groups.pop(0)
-            try:
-                parts.append(
-                    Part(
-                        program, group, entries_of(program, group), cells,
-                        frame_size=arena.frame_size, virtual=virtual, use_disk=cache,
-                    )
-                )  # fmt: skip
-            except KernelRefusal as refusal:
-                if not refusal.is_size or len(group) == 1:
-                    raise
-                groups[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
+        for group in groups:
+            entries = entries_of(program, group)
+            parts.append(
+                Part(program, group, entries, cells, frame_size=arena.frame_size, virtual=virtual, use_disk=cache)
+            )
         made: dict[Unit, dict[str, Callable[..., Any]]] = {}
         for linked in program.instances:
             if linked.unit not in made:
@@ -64,20 +53,6 @@ def build(
         for part in parts:
             part.close()
         raise
-
-
-def split(program: Program, placed: list[int]) -> list[list[int]]:
-    """The placed instances as programs of a size that the verifier takes, cut between elements."""
-    groups: list[list[int]] = []
-    room = 0
-    for i in order_of(program, placed):
-        size = sum(1 for f in packet_functions(program.instances[i].unit) for _ in nodes(f.body))
-        if size > room or not groups:
-            groups.append([])
-            room = MOST_NODES
-        groups[-1].append(i)
-        room -= size
-    return groups
 
 
 def entries_of(program: Program, placed: list[int]) -> list[Port]:

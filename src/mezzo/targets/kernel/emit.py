@@ -8,18 +8,20 @@ ways meet before it: nothing is written twice, no stack is used up, and what is 
 what all agree on.  Elements are written in an order in which each comes after those that push to it; a connection that
 leads back is an exit, by which the packet comes in again.
 
-An exit is a verdict: up to the router with a record, or to a wire as plain bytes.
+An exit is a verdict: up to the router with a record, or to a wire as plain bytes.  A part too large for one program is
+several, in the same order; a connection from one to a later one is a record and a tail call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mezzo.ir.module import Program
 from mezzo.ir.ops import KILL
-from mezzo.targets.kernel.facts import Facts
-from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, DROP, PASS, Frame
+from mezzo.targets.kernel import record
+from mezzo.targets.kernel.facts import UNSET, Facts
+from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, DROP, PASS, TAIL_CALL, Frame
 from mezzo.targets.kernel.layout import Layout, packet_functions
 from mezzo.targets.kernel.lower_stmt import run
 
@@ -58,16 +60,43 @@ def _next(program: Program, instance: int) -> list[int]:
     return [to[0] for to in program.instances[instance].outputs if to is not None]
 
 
+@dataclass
+class Joints:
+    """What the programs of a part have in common.  `entries`: inputs by which packets are given to it; `programs`: in
+    which program each instance is; `tails`: inputs by which one program goes on in another, with what is known there;
+    `exits`: outputs by which packets leave with a record.  The number of an input is its place in entries + tails."""
+
+    entries: Sequence[Port]
+    programs: Mapping[int, int]
+    tails: dict[Port, dict[str, int]] = field(default_factory=dict)
+    exits: list[Port] = field(default_factory=list)
+
+    def tail(self, to: Port, known: dict[str, int]) -> None:
+        """Another way to an input of a later program: there only what is known of all ways is known."""
+        if "front" in known:
+            known = {place: n if n == UNSET else n - known["front"] for place, n in known.items() if place != "front"}
+        else:
+            known = {}
+        before = self.tails.get(to)
+        self.tails[to] = known if before is None else {k: v for k, v in known.items() if before.get(k) == v}
+
+    def number(self, to: Port) -> int:
+        return len(self.entries) + list(self.tails).index(to)
+
+
+PROGRAMS = "programs"  # the map of a part's programs
+
+
 class Emitter(Frame):
-    """Writes one program.  `entries`: where packets come in, by number; with `wire` they come from an interface, to the
-    first entry; else with a record that says which.  `wires`: what leaves by a wire; the rest leaves with a record."""
+    """Writes one program of a part.  With `wire` packets come from an interface, to the first entry; else with a record
+    that says which.  `wires`: what leaves by a wire; the rest goes on in another program, or leaves with a record."""
 
     def __init__(
         self,
         program: Program,
         placed: Sequence[int],
         layout: Layout,
-        entries: Sequence[Port],
+        joints: Joints,
         *,
         blobs: dict[tuple[int, str], int] | None = None,
         frame_size: int = 2048,
@@ -78,13 +107,13 @@ class Emitter(Frame):
         super().__init__(program, layout, blobs or {}, frame_size, virtual)
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
-        self.entries, self.wire, self.wires = entries, wire, wires or {}
+        self.joints, self.wire, self.wires = joints, wire, wires or {}
         self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
         self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
         self.ports = {i: self.t.slot("i32", "0") for i in self.order}
 
     def module(self) -> str:
-        """The assembly; `exits` tells afterwards by which ways packets leave, in order of their numbers."""
+        """The assembly; the joints tell afterwards where packets leave, and which ways lead to later programs."""
         self._arrivals()
         for i in self.order:
             if i in self.coming:
@@ -108,14 +137,21 @@ class Emitter(Frame):
         t = self.t
         if self.wire:
             self.arrive()
-            self._go(self.entries[0])
+            self._go(self.joints.entries[0])
             return
         way = self.arrive_with_record()
-        cases = " ".join(f"i32 {n}, label %entry{n}" for n in range(len(self.entries)))
+        given = [(n, to, {"data": record.PAD}) for n, to in enumerate(self.joints.entries)]
+        ways = [*given, *((self.joints.number(to), to, known) for to, known in self.joints.tails.items())]
+        mine = [one for one in ways if one[1][0] in self.rank]
+        cases = " ".join(f"i32 {n}, label %entry{n}" for n, _, _ in mine)
         t.do(f"switch i32 {way}, label %aborted [{cases}]")
-        for n, entry in enumerate(self.entries):
+        facts = self.facts
+        for n, to, known in mine:
             t.at(f"entry{n}")
-            self._go(entry)
+            self.facts = facts.copy()
+            for place, at in known.items():
+                self.move(place, str(at))
+            self._go(to)
 
     def _go(self, to: Port) -> None:
         """On to the input of a placed instance."""
@@ -156,14 +192,27 @@ class Emitter(Frame):
         return self.rank.get(to[0], -1) <= self.rank[self.instance]
 
     def _exits(self) -> None:
-        for way, (key, facts) in enumerate(self.exits.items()):
+        joints = self.joints
+        for key, facts in self.exits.items():
             (self.instance, _), self.facts = key, facts
             self.t.at(f"exit{key[0]}_{key[1]}")
+            to = self.linked.outputs[key[1]]
             if key in self.wires:
                 self._to_wire(self.wires[key])
+            elif to is not None and joints.programs.get(to[0], -1) > joints.programs[self.instance]:
+                self._to_program(to)
             else:
-                self.leave_with_record(way)
+                joints.exits.append(key)
+                self.leave_with_record(len(joints.exits) - 1)
                 self.t.do(f"ret i32 {PASS}")
+
+    def _to_program(self, to: Port) -> None:
+        """On in another program of the part (bpf_tail_call comes back only where that is not there)."""
+        self.joints.tail(to, self.facts.known)
+        self.leave_with_record(self.joints.number(to))
+        number = self.joints.programs[to[0]]
+        self.t.helper(TAIL_CALL, "ptr %ctx", f"ptr {self.map(PROGRAMS)}", f"i32 {number}")
+        self.t.jump(self.fault())
 
     def _to_wire(self, wire: Wire) -> None:
         """Cuts the memory to the data; what is shorter than an Ethernet header the kernel does not take."""

@@ -32,6 +32,7 @@ PAGE = 4096
 FARTHEST = 0x7FFF  # the verifier takes no packet offset over 65535
 MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
 ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
+TAIL_CALL = 12
 ABORTED, DROP, PASS = 0, 1, 2  # verdicts of XDP
 CONTEXT = {"data": 0, "data_end": 4, "data_meta": 8}
 
@@ -349,8 +350,9 @@ class Frame:
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
         t.branch(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), good, "aborted", RARE)
         t.at(good)
-        way = t.load("i32", meta, record.WAY)
-        t.do(f"store i64 {self._u16(meta, record.FRONT)}, ptr {self.origin}")
+        way, front = t.load("i32", meta, record.WAY), self._u16(meta, record.FRONT)
+        data = t.op(f"sub i64 {self._u16(meta, record.DATA)}, {front}")
+        t.do(f"store i64 {front}, ptr {self.origin}")
         for mark in ("mac", "net", "trans"):
             self._take_mark(mark, self._u16(meta, META[mark][0]))
         t.do(f"store i64 {t.load('i64', meta, META['timestamp'][0])}, ptr {self.stamp}")
@@ -362,7 +364,7 @@ class Frame:
         t.helper(ADJUST_META, "ptr %ctx", f"i32 {record.SIZE}")
         self.read_ends()
         self.move("front", "0")
-        self.move("data", str(record.PAD))
+        self.move("data", data)
         return way
 
     def _u16(self, base: str, at: int) -> str:
