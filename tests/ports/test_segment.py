@@ -153,6 +153,20 @@ def test_an_unfinished_checksum_is_seen_and_finished_and_a_whole_one_stays(bench
         assert memory.bytes() == whole
 
 
+def test_a_checksum_of_zero(bench: Workbench) -> None:
+    """TCP's is 0, UDP's is written as 0xFFFF, because 0 says that there is none (RFC 768)."""
+    for version in (4, 6):
+        for transport, want in ((TCP(sport=1, dport=2, seq=9), 0), (UDP(sport=3, dport=4), 0xFFFF)):
+            layer = type(transport)
+            rest = Ether(bytes(frame(version, transport.copy(), b"\0\0")))[layer].chksum
+            whole = bytes(frame(version, transport.copy(), struct.pack("!H", rest)))
+            assert Ether(whole)[layer].chksum == want
+            data, start, offset = unfinished(Ether(whole))
+            memory = Memory(data)
+            assert bench.call("finish_at", memory.at, memory.length, start, offset)
+            assert memory.bytes() == whole
+
+
 def test_padding_is_not_summed(bench: Workbench) -> None:
     built = frame(4, UDP(sport=3, dport=4), b"x")
     memory = Memory(unfinished(built)[0] + bytes(range(1, 18)))

@@ -17,6 +17,7 @@ VXLAN, OLD_VXLAN, GENEVE, BRIDGED = 4789, 8472, 6081, 0x6558  # ports of UDP; GR
 HOP_BY_HOP, OPTIONS = 0, 60
 FRAGMENT = 0x3FFF  # more fragments, or a place behind the first
 NOWHERE = 0
+UDP_CHECK = 6  # where UDP has its checksum
 
 
 def net16(at: u64) -> u16:
@@ -45,15 +46,16 @@ def network_offset(at: u64, length: u32) -> u32:
 
 
 def finish(at: u64, length: u32, start: u32, offset: u32) -> flag:
-    """Finishes the checksum at `start + offset` over [start, length); False when it is not in the frame.
-
-    A sum of 0 is stored as its other form, 0xFFFF, because 0 says "none" in UDP (RFC 768); in TCP they mean the same.
-    """
+    """Finishes the checksum at `start + offset` over [start, length); False when it is not in the frame."""
     if start + offset + 2 > length:
         return False
-    check = u16(~mem_sum16(at + start, length - start, 0))
-    set_net16(at + start + offset, check if check != 0 else 0xFFFF)
+    set_check(at + start + offset, u16(~mem_sum16(at + start, length - start, 0)), offset)
     return True
+
+
+def set_check(at: u64, check: u16, offset: u32):
+    """Stores a transport checksum, `offset` bytes into its header: UDP's 0 as 0xFFFF, since 0 says "none" (RFC 768)."""
+    set_net16(at, 0xFFFF if check == 0 and offset == UDP_CHECK else check)
 
 
 def finish_if_partial(at: u64, length: u32) -> flag:

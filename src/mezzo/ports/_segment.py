@@ -18,7 +18,7 @@ Rules: `innermost`, then `headers_of` are asked first, and may say no; what they
 """
 
 from mezzo.elements import flag, mem_copy, mem_sum16, mem_u8, set_mem_u8, u8, u16, u32, u64
-from mezzo.ports._checksum import net16, set_net16
+from mezzo.ports._checksum import UDP_CHECK, net16, set_check, set_net16
 
 # struct virtio_net_hdr: flags, gso_type u8; hdr_len, gso_size, csum_start, csum_offset u16, in the host's byte order
 FLAGS, KIND, HEADERS, SIZE, START, OFFSET = 0, 1, 2, 4, 6, 8
@@ -27,7 +27,7 @@ NEEDS_CHECKSUM = 1
 WHOLE, TCP4, TCP6, DATAGRAMS = 0, 1, 4, 5
 ECN = 0x80
 FIN_PSH, CWR = 0x09, 0x80
-TCP_CHECK, UDP_CHECK = 16, 6
+TCP_CHECK = 16
 TCP, UDP, GRE = 6, 17, 47
 HOP_BY_HOP, ROUTING, OPTIONS = 0, 43, 60
 NOWHERE = 0xFFFF_FFFF
@@ -100,8 +100,7 @@ def set_outer(to: u64, length: u32, net: u32, index: u32):
         if net16(at + UDP_CHECK) != 0:  # 0 is none, which tunnels may do over IPv6 as well (RFC 6935)
             set_net16(at + UDP_CHECK, 0)
             pseudo = mem_sum16(to + net + 12, 8, UDP + size) if four else mem_sum16(to + net + 8, 32, UDP + size)
-            check = u16(~mem_sum16(at, size, pseudo))
-            set_net16(at + UDP_CHECK, check if check != 0 else 0xFFFF)
+            set_check(at + UDP_CHECK, u16(~mem_sum16(at, size, pseudo)), UDP_CHECK)
     elif protocol == GRE and mem_u8(at) & 0x80 != 0:  # RFC 2784: a checksum is there
         set_net16(at + 4, 0)
         set_net16(at + 4, u16(~mem_sum16(at, size, 0)))
@@ -131,8 +130,7 @@ def set_checksum(at: u64, part: u32, whole: u32, offset: u32):
     """The field holds the sum of the pseudo header for `whole` bytes; the segment has `part`."""
     pseudo = u32(net16(at + offset)) + (0xFFFF - whole) + part
     set_net16(at + offset, 0)
-    check = u16(~mem_sum16(at, part, pseudo))
-    set_net16(at + offset, check if check != 0 else 0xFFFF)
+    set_check(at + offset, u16(~mem_sum16(at, part, pseudo)), offset)
 
 
 def net32(at: u64) -> u32:
