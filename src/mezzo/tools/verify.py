@@ -7,7 +7,7 @@
 
 Bytes, outputs, marks, annotations, drops with their reasons, and all state must be the same.  The packets are sound,
 damaged and noise, from --seed; a failure is made smaller until nothing can be left out.  Needs the right to load
-programs into the kernel (root, or CAP_BPF and CAP_NET_ADMIN); --targets python,native does without.
+programs into the kernel (root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON); --targets python,native does without.
 --log prints all that the kernel's verifier says of a program that it refuses.
 """
 
@@ -88,7 +88,7 @@ def _run(bench: Bench, targets: tuple[str, ...], packets: int, seed: int, log: b
     try:
         found = compare(bench, targets, list(cases(packets, seed, len(bench.entries))))
     except PermissionError as refusal:
-        hint = "run it as root, or with CAP_BPF and CAP_NET_ADMIN, or say --targets python,native"
+        hint = "run it as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, or say --targets python,native"
         raise MezzoError(Diagnostic(f"the kernel loads no program for us: {refusal.strerror}", hint=hint)) from refusal
     except KernelRefusal as refusal:
         if log:

@@ -14,6 +14,8 @@ from mezzo.targets.kernel.elf import Object
 
 # What the verifier says, and what it means to somebody who writes an element.
 WORDS: tuple[tuple[str, str], ...] = (
+    (r"prohibited for !root|pointer -= pointer prohibited",
+     "without CAP_PERFMON (beside CAP_BPF and CAP_NET_ADMIN) it follows no computed address"),
     (r"invalid access to packet|offset is outside of the packet", "it cannot see that this access stays in the packet"),
     (r"invalid access to map value|outside of the allowed memory range",
      "it cannot see that this access stays in the element's state"),
