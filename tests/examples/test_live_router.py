@@ -52,8 +52,10 @@ def veths(stack: ExitStack, left: str, middle: str, right: str) -> tuple[tuple[s
     return (a.a.name, b.a.name), [f"DEV0={a.b.name}", f"DEV1={b.b.name}"]
 
 
-def exists(ns: str, device: str) -> bool:
-    return subprocess.run(["ip", "-n", ns, "link", "show", device], capture_output=True, check=False).returncode == 0
+def is_there(ns: str, device: str) -> bool:
+    """Made, and up: nobody is at work on it any more."""
+    words = ["ip", "-n", ns, "-o", "link", "show", "up", "dev", device]
+    return device in subprocess.run(words, capture_output=True, check=False, text=True).stdout
 
 
 @pytest.fixture(scope="module", params=["XDP", "PACKET", "TAP"])
@@ -70,8 +72,8 @@ def lab(request: Any, tmp_path_factory: Any) -> Iterator[Lab]:
         words = [*words, f"METHOD={method}", f"MTU1={SMALL_MTU}"]
         router = stack.enter_context(netlab.mezzo_in(middle, "run", str(EXAMPLE), *words, stdout=said, stderr=said))
         if method == "TAP":
+            netlab.wait_until(lambda: all(is_there(middle, device) for device in devices), 60)
             for ns, device in zip((left, right), devices, strict=True):
-                netlab.wait_until(lambda d=device: exists(middle, d), 60)
                 netlab.ip("link", "set", device, "netns", ns, ns=middle)
         host(left, devices[0], "18.26.4.2", "18.26.4.24", 1500)
         host(right, devices[1], "18.26.7.2", "18.26.7.1", SMALL_MTU)
