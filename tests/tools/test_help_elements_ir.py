@@ -107,5 +107,6 @@ def test_ir_says_which_argument_is_missing(mezzo):
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", own_classes(), ids=lambda c: c.__name__)
 def test_ir_of_every_element(mezzo, cls):
-    done = mezzo("ir", cls.__name__ if cls.example else f"{cls.__name__}(10.0.0.1/8)", "--cost")
+    needed = {"KernelTun": "(10.0.0.1/8)", "KernelTap": "(10.0.0.1/8)"}.get(cls.__name__, "")
+    done = mezzo("ir", cls.__name__ + needed, "--cost")
     assert (done.status, done.err) == (0, "")
