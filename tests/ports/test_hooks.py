@@ -120,7 +120,7 @@ def test_a_trace_shows_what_the_graph_sees_in_both_directions(target, tmp_path):
 
 
 def test_a_trace_that_cannot_be_written_is_refused():
-    with pytest.raises(Exception, match="TRACE: cannot write `/no/such/file`"):
+    with pytest.raises(Exception, match="cannot write the capture `/no/such/file`: No such"):
         Router.from_click("FromDevice(m, METHOD MEMORY, TRACE /no/such/file) -> Discard;").close()
 
 

@@ -91,4 +91,6 @@ def parse_bandwidth(text: str) -> int:
     value = round(number * PREFIXES[match[1]] / per_byte)
     if value >= 1 << 63:
         raise ValueError(f"{text} is too much; at most 2^63 - 1 bytes a second")
+    if not value and number:
+        raise ValueError(f"{text} is less than a byte a second; at least 8bps")
     return value

@@ -63,6 +63,9 @@ class Arena:
             raise MezzoError(f"a frame of {frame_size} bytes: give a power of two from 2048 to 131072")
         if not 1 <= frames <= 1 << 24:
             raise MezzoError(f"an arena of {frames} frames: give 1 to {1 << 24}")
+        if threads > 1 and frames < 4 * threads:
+            # Else all could lie on lists of threads that need none.
+            raise MezzoError(f"an arena of {frames} frames for {threads} threads: give {4 * threads} or more")
         self.frames, self.frame_size = frames, frame_size
         self.free_offset = CONTROL_SIZE
         self.meta_offset = -(-(self.free_offset + 4 * frames) // 4096) * 4096

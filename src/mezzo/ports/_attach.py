@@ -20,7 +20,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,15 @@ def attach(program: int, ifindex: int, mode: str) -> int:
             if refusal.errno != errno.EBUSY or time.monotonic() > end:
                 raise
         time.sleep(0.01)
+
+
+def detach(link: int) -> None:
+    """Detaches the program and closes the link, which a forked child may hold as well."""
+    try:
+        with suppress(OSError):  # gone with its interface, or for the kernel to do at the last close
+            _bpf.detach_link(link)
+    finally:
+        os.close(link)
 
 
 # -- as one request

@@ -18,13 +18,13 @@ class _Rated(Element):
     def set_rate(self, rate: int) -> None:
         """Configuration: bytes a second; 0 is no limit."""
         self.limited, self.per_second = bool(rate), rate
-        self.full = full_units(rate, None, DEFAULT_BURST_NS)
-        self.span = span_of(rate, self.full)
-        self.tokens = self.full
+        self.brim = full_units(rate, None, DEFAULT_BURST_NS)
+        self.brim_span = span_of(rate, self.brim)
+        self.tokens = self.brim
 
     def refill(self):
         time = now()
-        self.tokens = refilled(self.tokens, time - self.refilled_ns, self.per_second, self.full, self.span)
+        self.tokens = refilled(self.tokens, time - self.refilled_ns, self.per_second, self.brim, self.brim_span)
         self.refilled_ns = time
 
     def spend(self, length: u32):

@@ -67,7 +67,16 @@ def tap(request: Mapping[str, Any]) -> Answer:
 def _attach(descriptor: int, name: str, flags: int) -> str:
     if len(name.encode()) > _netdev.LONGEST_NAME:
         raise OSError(errno.EINVAL, f"a name has at most {_netdev.LONGEST_NAME} bytes")
-    answer = fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
+    try:
+        answer = fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
+    except OSError as refusal:
+        there = _netdev.maybe_link(name)
+        if refusal.errno == errno.EINVAL and there is not None and there.kind != "tun":
+            what = f"there is an interface of that name already, and it is no tap ({there.kind or 'a device'})"
+            raise OSError(errno.EEXIST, what) from None
+        if refusal.errno == errno.EBUSY:
+            raise OSError(errno.EBUSY, "it is in use: another program, or another router, has it open") from None
+        raise
     return answer[:16].rstrip(b"\0").decode()
 
 

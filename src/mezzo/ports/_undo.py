@@ -58,7 +58,10 @@ class Kind:
 def _read_feature(link: _netdev.Link, key: str) -> int:
     from mezzo.ports import _ethtool
 
-    return int(_ethtool.wanted(link.name)[key])
+    switches = _ethtool.wanted(link.name)
+    if key not in switches:
+        raise MezzoError("nobody can change it now; an XDP program may be attached to its peer")
+    return int(switches[key])
 
 
 def _write_feature(link: _netdev.Link, key: str, value: int) -> None:

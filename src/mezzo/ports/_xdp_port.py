@@ -167,7 +167,7 @@ class Port(Watching):
             self.way = attach
             self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
             self.defer("sockets", self.close_sockets)
-            self.defer("program", partial(os.close, program))
+            self.defer("program", partial(_attach.detach, program))
             return sockets
         return None
 
@@ -234,8 +234,8 @@ class Port(Watching):
     def require_queues(self, count: int) -> None:
         for end in self.ends:
             if end.queue not in self.sockets:
-                there = ", ".join(map(str, self.sockets)) or "none"
-                raise MezzoError(Diagnostic(f"{self.device} has no queue {end.queue}", hint=f"it has these: {there}"))
+                there = f"it has the queues 0 to {count - 1}" if count > 1 else "it has one, which is queue 0"
+                raise MezzoError(Diagnostic(f"{self.device} has no queue {end.queue}", end.place, hint=there))
 
     def furnish(self, arena: Arena) -> None:
         """Gives every end its sockets, as records, and its ring of slots."""

@@ -114,10 +114,10 @@ class Port:
         if path not in self._traces:
             try:
                 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+                self.keep(f"close {path}", lambda: os.close(fd))
+                os.write(fd, header)
             except OSError as trouble:
-                raise ConfigError(f"TRACE: cannot write `{path}`: {trouble.strerror}") from None
-            self.keep(f"close {path}", lambda: os.close(fd))
-            os.write(fd, header)
+                raise ConfigError(f"cannot write the capture `{path}`: {trouble.strerror}") from None
             self._traces[path] = fd
         return self._traces[path]
 

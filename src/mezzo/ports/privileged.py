@@ -193,7 +193,8 @@ def refusal(request: Request, right: Right, trouble: OSError) -> Refused:
     missing = _capabilities.missing(needs)
     if missing:
         hint = _capabilities.how_to_grant(device, missing)
-        return Refused(f"{head} needs {' and '.join(missing)}, which this process has not", number, missing, hint)
+        verb = "need" if right.what.endswith(("sockets", "settings", "switches")) else "needs"
+        return Refused(f"{head} {verb} {' and '.join(missing)}, which this process has not", number, missing, hint)
     return Refused(f"{head}: {_said(trouble)}", number, hint=_capabilities.all_there(needs))
 
 

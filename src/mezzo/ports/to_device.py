@@ -92,6 +92,8 @@ class ToDevice(_Limited):
         self.set_limits()
         self.set_hooks()
         self.loses = self.lose != 0
+        if self.loses and self.unsent:
+            self.error(f"FAULT: lose: METHOD {self.method.upper()} has no completions that could be lost; say drop")
 
     # -- packet code
 

@@ -324,8 +324,11 @@ class Receiver(_Half, FromDevice):
     def use_sockets(self, sockets, scattered):
         super().use_sockets(sockets, scattered)
         sizes, frames = sockets[0].sizes, self._port.arena.frames
-        # As many as can arrive, and no more than other ports and queues can spare.
-        self.level = min(self.fill or min(max(frames // (8 * len(sockets)), 64), sizes.rx), sizes.fill, frames)
+        # As many as can arrive, and no more than other ports and queues can spare: what waits at a port where nothing
+        # arrives is of no use to those where something does.
+        ports = sum(bool(port.receivers) for port in self.router.ports)
+        spare = max(frames // (4 * max(ports, 2) * len(sockets)), 1)
+        self.level = min(self.fill or min(spare, sizes.rx), sizes.fill, frames)
         self.part = NO_FRAME
 
 

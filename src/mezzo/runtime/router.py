@@ -203,12 +203,23 @@ class Router:
             raise MezzoError(*troubles)
         if self.team is not None:
             self.ports.watch(self)
+        elif self.virtual:
+            self._refuse_wires()
         for task, index in enumerate(self.plan.program.tasks):
             if self.plan.elements[index].wants_task:
                 self.engine.call(0, "wake", task)
         for index, linked in enumerate(self.plan.program.instances):
             if linked.unit.function("init") is not None:
                 self.engine.call(index, "init")
+
+    def _refuse_wires(self) -> None:
+        """What comes from outside comes in real time, and a virtual clock would not wait for it."""
+        found = [end for port in self.ports for end, _, _ in port.descriptors()]
+        if found:
+            self.close()
+            what = f"`{found[0].device}` is read and written in real time, and a virtual clock does not wait for it"
+            hint = "leave the virtual clock out, or use a capture (METHOD PCAP)"
+            raise MezzoError(Diagnostic(what, found[0].place, hint=hint))
 
     # -- running
 

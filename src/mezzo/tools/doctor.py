@@ -128,7 +128,7 @@ def check_memory() -> Iterator[Finding]:
 
 def check_cache() -> Iterator[Finding]:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mezzo"
-    there = folder if folder.exists() else next(p for p in folder.parents if p.exists())
+    there = next(p for p in (folder, *folder.parents) if os.path.exists(p))  # Path.exists raises where it may not look
     usable = os.access(there, os.W_OK)
     yield Finding(
         "code cache", usable, str(folder), "quick starts", "set XDG_CACHE_HOME to a folder that you may write"
