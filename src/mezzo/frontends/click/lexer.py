@@ -18,18 +18,19 @@ from mezzo.frontends.click.source import ConfigText, SourceText
 
 KEYWORDS = frozenset({"elementclass", "require", "provide", "define"})
 
-_COMMENT = r"//[^\r\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
-_SKIP = re.compile(rf"(?:\s+|{_COMMENT})*+", re.ASCII)
+# No group is repeated possessively: Python 3.11.2 (Debian 12's) matches those short.
+_COMMENT = r"//[^\r\n]*|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/"
+_SKIP = re.compile(rf"(?:\s+|{_COMMENT})*", re.ASCII)
 _LINE = re.compile(r"[^\r\n]*")
 _TOKEN = re.compile(
-    r"(?P<name>[A-Za-z0-9_@]+(?:/[A-Za-z0-9_@]+)*+)"
+    r"(?P<name>[A-Za-z0-9_@]+(?:/[A-Za-z0-9_@]+)*)"
     r"|(?P<variable>\$[A-Za-z0-9_]+)"
     r"|(?P<mark>->|=>|::|\|\||\.\.\.|[;,()\[\]{}|\-])"
 )
 # Everything in a configuration string that neither nests, ends it, nor begins a line directive.
 _CONFIG_RUN = re.compile(
     rf"(?:[^()'\"\\/\r\n#]+|{_COMMENT}|/(?![/*])|\r\n?+(?!\#)|\n(?!\#)|(?<![\r\n])\#"
-    r"|\"(?:[^\"\\]|\\.)*+\"|'[^']*+'|\\<[^>]*+>|\\(?!<))*+",
+    r"|\"[^\"\\]*+(?:\\.[^\"\\]*+)*\"|'[^']*+'|\\<[^>]*+>|\\(?!<))*",
     re.DOTALL,
 )
 
