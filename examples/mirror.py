@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import signal
 
+from mezzo.base import MezzoError
 from mezzo.elements import Counter, Element, FromDevice, MarkIPHeader, Packet, Port, Queue, ToDevice, u64
 from mezzo.runtime import Router
 
@@ -54,4 +55,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MezzoError as trouble:
+        raise SystemExit(str(trouble)) from None

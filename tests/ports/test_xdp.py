@@ -229,6 +229,15 @@ def test_without_a_method_a_loopback_is_left_to_the_host(pair: Pair) -> None:
         assert _xdp_port.Port.refusal("nothere") == "it is no network interface"
 
 
+def test_without_a_method_little_lockable_memory_leads_to_packet_sockets(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mezzo.ports._capabilities.has", lambda name: False)
+    monkeypatch.setattr("resource.getrlimit", lambda which: (8 << 20, 8 << 20))
+    with inside(pair.a.ns):
+        assert _xdp_port.Port.refusal(pair.a.name).startswith("8 MB of memory may be pinned (RLIMIT_MEMLOCK)")
+
+
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [

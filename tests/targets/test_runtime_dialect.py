@@ -310,7 +310,7 @@ def test_frames_go_into_rings_and_come_back(target: str) -> None:
     engine = start(target, alone(unit), arena=arena)
     taken = [engine.call(0, "take") for _ in range(3)]
     assert taken == [0, 1, NO_FRAME]
-    assert (arena.counter("exhausted"), arena.held, list(arena.ring_frames())) == (1, 2, [0, 1])
+    assert (arena.counter("starved"), arena.held, list(arena.ring_frames())) == (1, 2, [0, 1])
     assert list(arena.live_frames()) == []
     engine.call(0, "give", 0)
     assert (Packet(arena, 0).live, Packet(arena, 1).live, arena.held) == (FREE, IN_RING, 1)

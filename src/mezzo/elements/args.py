@@ -9,6 +9,7 @@ A kind turns text into a value or raises ValueError with a text that says what t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -251,6 +252,9 @@ class EtherAddress(Kind):
 
     def parse(self, text: str, env: Env) -> int:
         known = env.look("ether", text)
+        if known is None and re.fullmatch(r"[\w.\-]+:eth(er|ernet)?", text) and not text[:1].isdigit():
+            name = text.partition(":")[0]
+            raise ValueError(f"`{text}`: there is no interface `{name}` here, and AddressInfo has no such name")
         return known if known is not None else address.parse_ether(text)
 
     def show(self, value: Any) -> str:

@@ -115,7 +115,7 @@ class FrameSize(Expr):
 
 @node
 class TakeFrame(Expr):
-    """A free frame goes into a ring; NO_FRAME, counted as exhausted, when none is free."""
+    """A free frame goes into a ring; NO_FRAME, counted as starved, when none is free."""
 
     type: Type = U32
 

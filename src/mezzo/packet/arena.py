@@ -48,7 +48,7 @@ META = {
     "anno": (24, ANNO_SIZE),
 }
 # name -> byte offset of a u64 in the control page.
-CONTROL = {"frames": 0, "frame_size": 8, "free_count": 16, "exhausted": 24, "too_long": 32}
+CONTROL = {"frames": 0, "frame_size": 8, "free_count": 16, "exhausted": 24, "too_long": 32, "starved": 40}
 
 
 def _u(buf: memoryview, at: int, size: int) -> int:
@@ -108,7 +108,8 @@ class Arena:
         self._control[CONTROL["free_count"] // 8] = value
 
     def counter(self, name: str) -> int:
-        """exhausted: makes refused for want of a frame; too_long: makes refused because no frame is long enough."""
+        """exhausted: makes refused for want of a frame; too_long: makes refused because no frame is long enough;
+        starved: frames that rings asked for in vain, and will ask for again."""
         at = CONTROL[name] // 8
         return self._control[at] + sum(view.control[at] for view in self.views)
 
@@ -134,13 +135,13 @@ class Arena:
         """The address of the frame's first byte."""
         return self.address + self.data_offset + frame * self.frame_size
 
-    def _take(self) -> int:
-        """A frame off the free list, or NO_FRAME (counted)."""
+    def _take(self, refused: str) -> int:
+        """A frame off the free list, or NO_FRAME, counted as `refused`."""
         if self.free_count == 0 and self.refill is not None:
             self.refill()
         count = self.free_count
         if count == 0:
-            self._count("exhausted")
+            self._count(refused)
             return NO_FRAME
         self.free_count = count - 1
         return self._free[count - 1]
@@ -155,7 +156,7 @@ class Arena:
         if length > self.longest:
             self._count("too_long")
             return None
-        frame = self._take()
+        frame = self._take("exhausted")
         if frame == NO_FRAME:
             return None
         packet = Packet(self, frame)
@@ -196,8 +197,8 @@ class Arena:
         return packet
 
     def take_frame(self) -> int:
-        """A free frame goes into a ring; NO_FRAME (counted) when none is free."""
-        frame = self._take()
+        """A free frame goes into a ring; NO_FRAME (counted as starved) when none is free."""
+        frame = self._take("starved")
         if frame != NO_FRAME:
             Packet(self, frame).live = IN_RING
         return frame

@@ -63,7 +63,7 @@ class _End(_Faulty):
     knows = ()  # arguments of FromDevice and ToDevice that not every device can follow, and this driver can
 
     devname = Arg(Text(), doc="the device: an interface, or what METHOD takes")
-    method_ = Arg(Word(), None, "how it is reached; see docs/ports.md", positional=False, keyword="METHOD")
+    method_ = Arg(Word(), None, "how it is reached, or AUTO; see docs/ports.md", positional=False, keyword="METHOD")
     queue_ = Arg(Int(0, 1023), 0, "queue of the device", positional=False, keyword="QUEUE")
     slots_ = Arg(Int(LEAST, LARGEST), None, "slots of the ring; else as METHOD likes", positional=False, keyword="RING")
     trace = Arg(Text(), "", "capture file of all that passes here", positional=False)

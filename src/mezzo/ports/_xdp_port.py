@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import select
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import Arena
-from mezzo.ports import _attach, _ethtool, _netdev, _xsk, privileged
+from mezzo.ports import _attach, _capabilities, _ethtool, _netdev, _xsk, privileged
 from mezzo.ports._mtu import set_mtu
 from mezzo.ports._watch import Watching
 from mezzo.ports._xsk import NEED_WAKEUP, SCATTER, Sizes, Socket
@@ -30,6 +31,7 @@ BINDS = {"zero-copy": _xsk.ZERO_COPY, "copy": _xsk.COPY}
 WAYS = {"any": ATTACH, "zero-copy": ("native",), "native": ("native",), "generic": ("generic",)}
 RINGS = ("rx", "tx", "fill", "completion")
 LARGEST_MTU = _xsk.PAGE - _xsk.KERNEL_HEADROOM - 14 - 320  # of a veth: a page, less headroom, header, skb_shared_info
+USUAL_ARENA = 64 << 20  # bytes that the frames of a router have, when nothing else is said
 FRAMING = 18  # Ethernet header and a VLAN tag
 # What the other end of a veth must do by itself, because AF_XDP shows bytes alone: cut super-packets, put tags in.
 PEER_OFF = ["tso", "uso", "gso", "tunnel-gso", "txvlan"]
@@ -61,6 +63,9 @@ class Port(Watching):
             return "a loopback's packets belong to the host"
         if not link.mac:
             return "its packets have no Ethernet header"
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        if 0 <= limit < USUAL_ARENA and not _capabilities.has("CAP_IPC_LOCK"):
+            return f"{limit >> 20} MB of memory may be pinned (RLIMIT_MEMLOCK), and an arena has {USUAL_ARENA >> 20}"
         there = _attach.attached_to(link.index)
         return f"it has the XDP program `{there[0].name}` (id {there[0].id})" if there else ""
 

@@ -79,7 +79,7 @@ def check_packages() -> Iterator[Finding]:
         ("dpkt", "the tests' independent packets", False),
     ):
         found = importlib.util.find_spec(name) is not None
-        fix = f"pip install {name}" if needed else "pip install 'mezzo[test]'"
+        fix = f"pip install {name}" if needed else "pip install '.[test]'"
         yield Finding(name, found, metadata.version(name) if found else "", use, fix, needed)
 
 

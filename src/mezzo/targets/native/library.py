@@ -133,7 +133,7 @@ define internal fastcc void @fresh(ptr %m, i64 %dz, i64 %ez) alwaysinline "min-l
 
 _TAKE_FRAME = """
 define internal fastcc i32 @take_frame(ptr %a) alwaysinline {
-""" + _POP + """  %fo = shl nuw i32 %f, META_SHIFT
+""" + _POP.replace("EXHAUSTED", "STARVED") + """  %fo = shl nuw i32 %f, META_SHIFT
   %mo = zext i32 %fo to i64
   %mp = getelementptr inbounds i8, ptr %a, i64 %mo
   %live = getelementptr inbounds i8, ptr %mp, i64 META_LIVE
@@ -521,6 +521,7 @@ def constants(arena: Arena) -> dict[str, str]:
         "IN_RING": IN_RING,
         "FREE_COUNT": CONTROL["free_count"],
         "EXHAUSTED": CONTROL["exhausted"],
+        "STARVED": CONTROL["starved"],
         "TOO_LONG": CONTROL["too_long"],
         "FREE_AT": arena.free_offset,
         "LONGEST": arena.longest,
