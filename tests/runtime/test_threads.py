@@ -54,7 +54,7 @@ class Sequenced(Element):
 
 
 @library.register
-class InOrder(Element):
+class Ordered(Element):
     """Counts packets of Sequenced, and those that are not the next of their flow."""
 
     count: u64
@@ -74,7 +74,7 @@ class InOrder(Element):
 def test_one_queue_between_two_threads_keeps_the_order() -> None:
     text = """
         StaticThreadSched(s 0, u 1);
-        s :: Sequenced(LIMIT 200000) -> q :: Queue(100) -> u :: Unqueue(8) -> o :: InOrder -> Discard;
+        s :: Sequenced(LIMIT 200000) -> q :: Queue(100) -> u :: Unqueue(8) -> o :: Ordered -> Discard;
     """
     with Router.from_click(text, threads=2, frames=1024) as router:
         finish(router)
@@ -89,13 +89,28 @@ def test_several_producers_into_a_small_queue_never_stop() -> None:
     """Fo11.  Both may be told of the same room: what then does not fit is counted."""
     text = """
         StaticThreadSched(a 0, b 1, u 2);
-        a :: Sequenced(FLOW 0, LIMIT 20000) -> q :: Queue(4) -> u :: Unqueue -> o :: InOrder -> Discard;
+        a :: Sequenced(FLOW 0, LIMIT 20000) -> q :: Queue(4) -> u :: Unqueue -> o :: Ordered -> Discard;
         b :: Sequenced(FLOW 1, LIMIT 20000) -> q;
     """
     with Router.from_click(text, threads=3) as router:
         finish(router)
         assert counts(router, "o")[0] + int(router.read("q.drops")) == 40_000
         assert sum(router.drops().values()) == int(router.read("q.drops"))
+
+
+@pytest.mark.slow
+def test_Fo11_ten_million_packets_from_two_unqueues_never_stop() -> None:
+    """The sources sleep while their queues are full; an Unqueue does not, so most packets die at the small queue."""
+    flows = "".join(
+        f"s{k} :: Sequenced(FLOW {k}, LIMIT 5000000) -> Queue(64) -> u{k} :: Unqueue -> q;"
+        f"StaticThreadSched(s{k} {k}, u{k} {k});"
+        for k in range(2)
+    )
+    text = "q :: Queue(4) -> u :: Unqueue -> d :: Discard; StaticThreadSched(u 2);" + flows
+    with Router.from_click(text, threads=3) as router:
+        finish(router)
+        assert counts(router, "u0", "u1") == [5_000_000] * 2
+        assert counts(router, "d")[0] + int(router.read("q.drops")) == 10_000_000
 
 
 def test_counters_that_all_threads_add_to_are_exact() -> None:
@@ -315,7 +330,7 @@ def test_frames_go_round_between_threads() -> None:
     """Packets are made on one thread and die on the other, in a pool of which each may keep a part."""
     text = """
         StaticThreadSched(s 0, u 1);
-        s :: Sequenced(LIMIT 100000) -> q :: Queue(50) -> u :: Unqueue(16) -> o :: InOrder -> Discard;
+        s :: Sequenced(LIMIT 100000) -> q :: Queue(50) -> u :: Unqueue(16) -> o :: Ordered -> Discard;
     """
     with Router.from_click(text, threads=2, frames=256) as router:
         finish(router)
@@ -338,7 +353,7 @@ def graph_of(rng: random.Random) -> str:
         lines.append(f"q{k} :: {kind}({size}) -> u{k} :: Unqueue({rng.choice([1, 7, 32])}) -> m{k} :: {middle};")
         placed.append(f"u{k} {rng.randint(0, 2)}")
     lines += [f"s{k} -> q0;" for k in range(sources)] + [f"m{k} -> q{k + 1};" for k in range(stages - 1)]
-    return f"StaticThreadSched({', '.join(placed)}); {' '.join(lines)} m{stages - 1} -> o :: InOrder -> Discard;"
+    return f"StaticThreadSched({', '.join(placed)}); {' '.join(lines)} m{stages - 1} -> o :: Ordered -> Discard;"
 
 
 @pytest.mark.parametrize("seed", range(6))
