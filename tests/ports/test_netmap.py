@@ -192,6 +192,7 @@ def test_offloads_and_promiscuous_mode_are_switched_and_put_back(kernel: NetmapD
             assert not active("tx-tcp-segmentation") and not active("tx-checksum-ip-generic")
             assert "promiscuity 1" in ip("-d", "link", "show", name)
             port = router.read("f.port")
+            assert "promiscuous\tyes\n" in port
             assert "offloads\tswitched off at" in port and "offloads of the host\tswitched off at" in port
             ip("link", "set", name, "down")
             router.run(seconds=5, until=lambda: bool(said))

@@ -298,6 +298,7 @@ class Port(Watching):
         if False in there:
             at, off = ("peer", PEER_OFF) if link.kind == "veth" else ("here", HERE_OFF)
             self.switch_off("offloads", at, off)
+            self.told |= self.hearing()
         if True in there:
             self.switch_off("offloads of the host", "here", HOST_OFF)
         if any(end.promisc for end in self.receivers.values()):

@@ -280,6 +280,7 @@ class Port(Watching):
             there["mode"] = " ".join(w for w in (self.way, self.bound) if w)
             there["queues"] = " ".join(map(str, self.sockets))
             there["multi-buffer"] = "yes" if self.scattered else "no"
+            there |= self.hearing()
         return there | self.told
 
     def statistics(self) -> dict[str, int]:

@@ -212,7 +212,7 @@ class Port(Watching):
     def facts(self):
         told = super().facts() | {k: self.link[k] for k in ("index", "kind", "mac", "mtu") if k in self.link}
         if self.sockets:
-            told["promiscuous"] = any(end.promisc for end in self.receivers.values())
+            told |= self.hearing()
             told["ring"] = ", ".join(sorted({f"TPACKET_V{end.version}" for end in self.receivers.values()}))
             told["checksums"] = "unfinished ones are finished"
             told["super-packets"] = "are cut into frames"

@@ -127,6 +127,13 @@ class Port:
         """What this port is; shown by the `port` handlers."""
         return {"method": self.method, "device": self.device, "state": self.state}
 
+    def hearing(self) -> dict[str, str]:
+        """Is the device promiscuous; one that is not may keep frames for others, which a cable between two needs."""
+        if not self.receivers:
+            return {}
+        heard = any(end.promisc for end in self.receivers.values())
+        return {"promiscuous": "yes" if heard else "no; frames to other addresses may be missing (PROMISC true)"}
+
     def statistics(self) -> dict[str, int]:
         """What the device or the kernel counted."""
         return {}
