@@ -58,7 +58,8 @@ def test_Bo03_a_test_of_missing_bytes_is_false(vectors: Any) -> None:
 def test_Bo08_a_short_packet_and_a_pattern_turned_round(vectors: Any) -> None:
     short = bytes.fromhex("00112233")
     assert run(vectors, ["12/0800", "!12/0800", "-"], [short]) == [[], [short], []]
-    assert configured("12/0800", "!12/0800", "-").warnings == ["pattern 2 matches no packets"]
+    plan = compile_text(router(["12/0800", "!12/0800", "-"]))
+    assert [w.message for w in plan.warnings] == ["c :: Classifier: pattern 2 matches no packets"]
 
 
 @pytest.mark.parametrize(

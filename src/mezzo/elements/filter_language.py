@@ -379,11 +379,14 @@ class Parser:
         bits = self.bits(mask, 0xFFFF)
         if relation in ("!=", "<", "<="):  # the opposite as a whole, as Click has it
             other = {"!=": "==", "<": ">=", "<=": ">"}[relation]
-            return All((own, FIRST_FRAGMENT, there, Not(self.directed(about, SRC_PORT, DST_PORT, other, number, bits))))
+            opposite = self.directed(about, SRC_PORT, DST_PORT, other, number, bits, are_there=True)
+            return All((own, FIRST_FRAGMENT, there, Not(opposite)))
         return All((own, FIRST_FRAGMENT, self.directed(about, SRC_PORT, DST_PORT, relation, number, bits)))
 
-    def directed(self, about: About, src: Field, dst: Field, relation: str, number: int, mask: int) -> Expr:
-        a, b = compare(src, relation, number, mask), compare(dst, relation, number, mask)
+    def directed(
+        self, about: About, src: Field, dst: Field, relation: str, number: int, mask: int, are_there: bool = False
+    ) -> Expr:
+        a, b = (compare(field, relation, number, mask, are_there) for field in (src, dst))
         if about.direction == "src":
             return a
         if about.direction == "dst":

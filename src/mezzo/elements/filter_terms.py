@@ -70,13 +70,18 @@ def _clause(*tests: ByteTest) -> Clause:
     return Clause(tests)
 
 
-def compare(field: Field, relation: str, value: int, mask: int) -> Expr:
-    """`field & mask` against `value` by == != < <= > >=."""
+def compare(field: Field, relation: str, value: int, mask: int, is_there: bool = False) -> Expr:
+    """`field & mask` against `value` by == != < <= > >=; `is_there`: it is known that no byte is missing."""
     if relation in ("==", "!="):
         equal: Expr = _equal(field, value, mask)
         return equal if relation == "==" else All((field.there(), Not(equal)))
-    above = _above(field, value if relation in (">", "<=") else value - 1, mask)
-    return above if relation in (">", ">=") else All((field.there(), Not(above)))
+    value -= relation in (">=", "<")
+    if relation in ("<", "<="):
+        return All((field.there(), Not(_above(field, value, mask))))
+    if is_there or field.is_sure or not 0 <= value < mask:
+        return _above(field, value, mask)
+    # The first byte alone may decide that it is greater; whether the last one is there is asked all the same.
+    return All((field.there(), Not(_below(field, value + 1, mask))))
 
 
 def _equal(field: Field, value: int, mask: int) -> Expr:
@@ -100,6 +105,20 @@ def _above(field: Field, value: int, mask: int) -> Expr:
         elif value & one and not mask & one:
             break
         high |= one
+    return Any(tuple(found))
+
+
+def _below(field: Field, value: int, mask: int) -> Expr:
+    """Whether `field & mask` is less than `value`, 1 to `mask`: equal in the high bits, and 0 where `value` has a 1."""
+    found: list[Expr] = []
+    high = 0
+    for bit in reversed(range(field.width)):
+        one = 1 << bit
+        high |= one
+        if value & one:
+            found.append(_clause(field.test(value & ~one, high & mask)))
+            if not mask & one:
+                break
     return Any(tuple(found))
 
 
