@@ -660,6 +660,19 @@ def test_buffers_go_from_ring_to_ring(kernel: NetmapDouble, target: str) -> None
     assert kernel.lost() == {}
 
 
+def test_Io14_packets_of_several_slots_with_buffer_swap(kernel: NetmapDouble, target: str) -> None:
+    """What fits into a buffer goes by swap; a packet of several is joined and split, and each slot's flag is right."""
+    a, b = kernel.add_nic("eth0", slots=(64, 64)), kernel.add_nic("eth1", slots=(64, 64))
+    packets = [frame(k, length) for k, length in enumerate([60, 9000, 1000, 4096, 60])]
+    with zero_copy(kernel, target, frame_size=16384) as router:
+        for data in packets:
+            assert a.arrive(data)
+        run_until(router, "t.count", len(packets))
+        assert b.sent == packets
+        assert router.conservation().balanced
+    assert kernel.lost() == {}
+
+
 def test_io16_the_same_interface_in_and_out_loses_nothing(kernel: NetmapDouble, target: str) -> None:
     nic = kernel.add_nic("eth0", slots=(32, 32))
     chance, sent = random.Random(3), []

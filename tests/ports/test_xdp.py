@@ -134,6 +134,44 @@ def test_the_kernel_is_called_when_a_ring_asks(pair: Pair, target: str) -> None:
         assert end.system_calls == before
 
 
+@both_targets
+def test_Io01_a_packet_to_send_calls_the_kernel_when_the_ring_asks_and_not_otherwise(pair: Pair, target: str) -> None:
+    """Nothing is received meanwhile.  With the flag away for a while, traffic goes on once it is back."""
+    text = f"i :: Feed -> Queue -> t :: ToDevice({pair.a.name}, METHOD XDP);"
+    with raw_socket(pair.b) as receiver, router(pair.a.ns, text, target=target) as made:
+        end = made.elements["t"]
+        flags_of(end, "tx").value = 0
+        made.feed("i", [frame(1)])
+        made.run(seconds=0.02)
+        assert (end.count, end.system_calls) == (1, 0)
+        flags_of(end, "tx").value = _xsk.WAKE_UP
+        made.feed("i", [frame(2)])
+        made.run(seconds=0.05)
+        assert received(receiver, 2) == [frame(1), frame(2)]
+        calls = int(end.system_calls)
+        assert calls >= 1
+        made.run(seconds=0.05)
+        assert end.system_calls == calls
+
+
+@both_targets
+def test_Io01_traffic_resumes_after_the_fill_ring_ran_empty(pair: Pair, target: str) -> None:
+    """More packets than frames, none let go; then all are, and the next ones arrive without another event."""
+    text = f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Queue(1000) -> u :: Unqueue(ACTIVE false) -> Discard;"
+    with raw_socket(pair.b) as sender, router(pair.a.ns, text, target=target, frames=64) as made:
+        for _ in range(20):
+            for n in range(8):
+                sender.send(frame(n))
+            made.run(seconds=0.01)
+        held = int(made.elements["f"].count)
+        assert held == 64 and made.elements["f"].starved > 0 and int(made.read("f.kernel_drops")) == 160 - 64
+        made.write("u.active", "true")
+        made.run(seconds=0.25)
+        for n in range(8):
+            sender.send(frame(n))
+        assert ran_for(made, "f", held + 8) == held + 8
+
+
 def test_a_full_burst_is_kicked_until_it_is_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Io06: the kernel takes 32 packets a call, 256 are there."""
     monkeypatch.setattr(_xsk.Socket, "widen_budget", lambda self: None)
@@ -209,6 +247,20 @@ def test_the_ways_that_were_refused_are_told(pair: Pair) -> None:
         assert made.read("f.refusals") == "zero-copy: Operation not supported\n"
         assert re.search("native: .*not supported", made.read("d.refusals"))
         assert "mode\tgeneric copy" in made.read("d.port")
+
+
+def test_Io03_a_device_without_a_method_says_why_it_is_not_reached_by_xdp(pair: Pair) -> None:
+    """A veth, a bridge (whose driver knows no XDP) and a loopback: one step down each, and a handler says why."""
+    ip("link", "add", "br7", "type", "bridge", ns=pair.a.ns)
+    ip("link", "set", "br7", "up", ns=pair.a.ns)
+    names = {"v": pair.a.name, "d": "br7", "l": "lo"}
+    text = "".join(f"{k} :: FromDevice({name}) -> Discard;" for k, name in names.items())
+    with router(pair.a.ns, text) as made:
+        ports = {k: made.read(f"{k}.port") for k in names}
+        reasons = {k: made.read(f"{k}.refusals") for k in names}
+        assert "mode\tnative copy" in ports["v"] and reasons["v"] == "zero-copy: Operation not supported\n"
+        assert "mode\tgeneric copy" in ports["d"] and re.search("^native: .*not supported", reasons["d"])
+        assert "method\tpacket" in ports["l"] and reasons["l"] == "xdp: a loopback's packets belong to the host\n"
 
 
 def test_a_way_can_be_asked_for(pair: Pair) -> None:
@@ -304,6 +356,23 @@ def test_packets_of_several_buffers_are_joined_and_split(target: str) -> None:
             made.run(rounds=10)
             assert made.conservation().balanced
             assert "multi-buffer\tyes" in made.read("f.port")
+
+
+@both_targets
+def test_Io09_a_packet_is_never_half_sent(target: str) -> None:
+    """Three chunks each into a ring of 64 slots, which 3 does not divide."""
+    with (
+        namespace() as a, namespace() as b, veth_pair(a, b, mtu=9000) as one, raw_socket(one.b) as receiver,
+    ):  # fmt: skip
+        text = f"i :: Feed -> Queue -> t :: ToDevice({one.a.name}, METHOD XDP, RING 64);"
+        receiver.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+        with router(a, text, target=target, frames=512, frame_size=16384) as made:
+            packets = [frame(n, 9014) for n in range(150)]
+            for first in range(0, 150, 50):
+                made.feed("i", packets[first : first + 50])
+                assert ran(made, "t", first + 50) == first + 50
+                assert received(receiver, 50) == packets[first : first + 50]
+            assert made.conservation().balanced
 
 
 def test_queues_that_a_driver_keeps_are_named(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
