@@ -405,6 +405,37 @@ def test_a_dead_device_neither_hangs_nor_holds_frames(kernel: NetmapDouble, targ
         assert router.conservation().balanced
 
 
+def test_Fo16_each_of_four_queues_stops_starts_and_has_a_limit(
+    kernel: NetmapDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One device; its rings 0 and 2 complete nothing."""
+    nic = kernel.add_nic("eth0", rings=(4, 4), slots=(64, 64))
+    free, honest = {1, 3}, nic.transmit
+
+    def transmit(ring: Any) -> bool:
+        nic.completions = None if ring.number in free else 0
+        return honest(ring)
+
+    monkeypatch.setattr(nic, "transmit", transmit)
+    text = "".join(
+        f"InfiniteSource(LENGTH 500, LIMIT 300) -> q{k} :: Queue -> t{k} :: ToDevice(eth0, QUEUE {k}, {more});"
+        for k, more in enumerate(["METHOD NETMAP, BQL true, COMPLETION_WAIT 0"] * 4)
+    )
+
+    def counts() -> list[int]:
+        return [int(router.read(f"t{k}.count")) for k in range(4)]
+
+    with Router.from_click(text, frames=4096) as router:
+        router.run(seconds=2, until=lambda: counts()[1] == counts()[3] == 300)
+        sent = counts()
+        assert sent[1] == sent[3] == 300 and 0 < sent[0] == sent[2] < 63, "bytes stop them, not a full ring"
+        free.add(2)
+        kernel.changed()
+        router.run(seconds=2, until=lambda: counts()[2] == 300)
+        assert counts() == [sent[0], 300, 300, 300]
+        assert int(router.read("t0.stops")) >= 1 and router.read("t0.packets_in_flight") == str(sent[0])
+
+
 def test_byte_queue_limits(kernel: NetmapDouble) -> None:
     nic = kernel.add_nic("eth0", slots=(256, 256))
     text = "InfiniteSource(LENGTH 1000) -> t :: ToDevice(eth0, METHOD NETMAP, BQL true, RING 256);"
