@@ -58,6 +58,7 @@ def test_Bo03_missing_bytes(vectors: Any) -> None:
         assert got == [packets[i] for i in want]
 
 
+@pytest.mark.slow
 def test_Bo03_half_a_port_is_no_port(vectors: Any) -> None:
     """The first byte would decide most of these."""
     full = bytes(IP(src="1.2.3.4", dst="5.6.7.8") / UDP(sport=0x1280, dport=0x1280))

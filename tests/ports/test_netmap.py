@@ -405,6 +405,7 @@ def test_a_dead_device_neither_hangs_nor_holds_frames(kernel: NetmapDouble, targ
         assert router.conservation().balanced
 
 
+@pytest.mark.slow
 def test_Fo16_each_of_four_queues_stops_starts_and_has_a_limit(
     kernel: NetmapDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -691,6 +692,7 @@ def test_buffers_go_from_ring_to_ring(kernel: NetmapDouble, target: str) -> None
     assert kernel.lost() == {}
 
 
+@pytest.mark.slow
 def test_Io14_packets_of_several_slots_with_buffer_swap(kernel: NetmapDouble, target: str) -> None:
     """What fits into a buffer goes by swap; a packet of several is joined and split, and each slot's flag is right."""
     a, b = kernel.add_nic("eth0", slots=(64, 64)), kernel.add_nic("eth1", slots=(64, 64))
