@@ -405,7 +405,6 @@ def test_a_dead_device_neither_hangs_nor_holds_frames(kernel: NetmapDouble, targ
         assert router.conservation().balanced
 
 
-@pytest.mark.slow
 def test_Fo16_each_of_four_queues_stops_starts_and_has_a_limit(
     kernel: NetmapDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
