@@ -50,7 +50,7 @@ def running(ns: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     [
         ("FromDevice({}, METHOD PACKET) -> Discard", "", "a packet socket needs CAP_NET_RAW,"),
         ("FromDevice({}, METHOD XDP) -> Discard", "", XDP),
-        ("FromDevice({}) -> Discard", "", XDP),
+        ("FromDevice({}) -> Discard", "", "needs CAP_NET_RAW"),  # by XDP, or PACKET where little memory may be pinned
         ("Idle -> ToDevice({}, METHOD PACKET)", "", "a packet socket needs CAP_NET_RAW,"),
         ("KernelTap(10.9.0.1/24) -> Discard", "'tap*'", "a tap device needs CAP_NET_ADMIN,"),
     ],
