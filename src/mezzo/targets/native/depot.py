@@ -10,8 +10,8 @@ from mezzo.packet.arena import CONTROL, Arena
 from mezzo.packet.views import DEPOT_COUNT, DEPOT_FRAMES
 from mezzo.targets.native.text import COLD, Text, fill
 
-_DEPOT = """
-define internal fastcc i1 @refill(ptr %a) cold noinline nounwind {
+# The depot %l is locked, and holds %k frames.
+_LOCKED = """\
   %l = getelementptr inbounds i8, ptr %a, i64 DEPOT
   %old = atomicrmw xchg ptr %l, i32 1 acquire, align 4
   %got = icmp eq i32 %old, 0
@@ -22,7 +22,11 @@ wait:
 held:
   %kp = getelementptr inbounds i8, ptr %l, i64 COUNT
   %k = load i64, ptr %kp, align 8
-  %few = icmp ult i64 %k, BATCH
+"""
+
+_DEPOT = """
+define internal fastcc i1 @refill(ptr %a) cold noinline nounwind {
+""" + _LOCKED + """  %few = icmp ult i64 %k, BATCH
   %n = select i1 %few, i64 %k, i64 BATCH
   %left = sub i64 %k, %n
   store i64 %left, ptr %kp, align 8
@@ -41,17 +45,7 @@ held:
   ret i1 %some
 }
 define internal fastcc void @surplus(ptr %a) cold noinline nounwind {
-  %l = getelementptr inbounds i8, ptr %a, i64 DEPOT
-  %old = atomicrmw xchg ptr %l, i32 1 acquire, align 4
-  %got = icmp eq i32 %old, 0
-  br i1 %got, label %held, label %wait
-wait:
-  call fastcc void @lock_wait(ptr %l)
-  br label %held
-held:
-  %kp = getelementptr inbounds i8, ptr %l, i64 COUNT
-  %k = load i64, ptr %kp, align 8
-  %fp = getelementptr inbounds i8, ptr %l, i64 FRAMES
+""" + _LOCKED + """  %fp = getelementptr inbounds i8, ptr %l, i64 FRAMES
   %to = getelementptr inbounds i32, ptr %fp, i64 %k
   %cp = getelementptr inbounds i8, ptr %a, i64 FREE_COUNT
   %c = load i64, ptr %cp, align 8
