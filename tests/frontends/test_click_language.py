@@ -8,6 +8,7 @@ import pytest
 
 from mezzo.base import MezzoError
 from mezzo.frontends.click import Flat, parse_click, unparse
+from mezzo.frontends.click.archive import write_archive
 
 
 def flat(text: str, **options: object) -> str:
@@ -98,7 +99,7 @@ def test_compounds_are_put_in_place_with_scoped_names() -> None:
         a :: Idle -> compound -> b :: Discard;
         c :: Idle -> [1] compound [1] -> d :: Discard;
     """
-    assert flat(text).endswith("\na -> compound/X@1;\nc -> compound/y;\ncompound/X@1 -> b;\ncompound/y -> d;\n")
+    assert flat(text).endswith("\na -> compound/X@1\n    -> b;\nc -> compound/y\n    -> d;\n")
 
 
 def test_a_compound_port_nobody_uses_takes_its_connections_along() -> None:
@@ -247,8 +248,10 @@ def test_errors_in_a_library_name_its_file(tmp_path: Path) -> None:
     assert "`no.click` is not found" in errors("require(library no.click)", library_path=[tmp_path])
 
 
-def test_archives_are_refused_with_the_way_out() -> None:
-    assert "ar p FILE config" in errors("!<arch>\nconfig/  0")
+def test_the_configuration_is_read_from_an_archive() -> None:
+    assert list(configs(write_archive({"componentmap": "A\n", "config": "x :: Null // grün"}))) == ["x"]
+    assert "without a member `config`" in errors(write_archive({"componentmap": "A\n"}))
+
 
 
 # Cases

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mezzo.base import Diagnostic, MezzoError, Reporter
+from mezzo.frontends.click.archive import configuration_of, is_archive
 from mezzo.frontends.click.expand import expand_unit
 from mezzo.frontends.click.flat import Flat, FlatConnection, FlatElement
 from mezzo.frontends.click.library import Libraries
@@ -21,9 +22,6 @@ from mezzo.frontends.click.source import ConfigText, SourceText
 from mezzo.frontends.click.unparse import unparse
 
 __all__ = ["ConfigText", "Flat", "FlatConnection", "FlatElement", "parse_click", "unparse"]
-
-_ARCHIVE = "!<arch>\n"
-
 
 def parse_click(
     text: str,
@@ -37,9 +35,10 @@ def parse_click(
 
     `variables` override the text's own global definitions.  `is_element_class` tells the names of primitive classes;
     without it, a name that is declared nowhere in its scope is taken for a class.  `class_names` only serve hints.
+    The text may be an archive with the configuration in it.
     """
-    if text.startswith(_ARCHIVE):
-        raise MezzoError(f"{file} is an archive: extract its member `config` (`ar p FILE config`) and give that")
+    if is_archive(text):
+        text = configuration_of(text, file)
     reporter = Reporter()
     try:
         libraries = Libraries(reporter, library_path)

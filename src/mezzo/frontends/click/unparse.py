@@ -1,12 +1,13 @@
-"""A graph becomes Click text that parses to the same graph (`unparse`).
+"""A graph becomes Click text that parses to the same graph (`unparse`), in the form in which Click writes one.
 
-Elements are declared one to a line, in order; connections are put together into chains where an element goes on
-through port 0, as one would write them.
+Elements are declared one to a line, in order.  Connections are put together into chains: one goes on into the first
+connection that begins at output 0 of the element which it enters by input 0, where there is exactly one left to go on
+into.  Every step of a chain has its own line, so that two configurations can be compared line by line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 
@@ -42,31 +43,52 @@ def unparse(
     """Click text of these elements and connections."""
     listed = elements.values() if isinstance(elements, Mapping) else elements
     lines = [f"require({requirement});" for requirement in requirements]
-    lines += [_declaration(element) for element in listed]
+    lines += [declaration(element) for element in listed]
     if connections:
         lines.append("")
-    lines += [f"{connection};" for connection in _chains(connections)]
+    lines += [_written([connections[i] for i in chain]) for chain in chains(connections)]
     return "\n".join(lines) + "\n"
 
 
-def _declaration(element: ElementLike) -> str:
+def declaration(element: ElementLike) -> str:
+    """`name :: Class(config);`."""
     config = f"({element.config})" if element.config else ""
     return f"{element.name} :: {element.cls}{config};"
 
 
-def _chains(connections: Sequence[ConnectionLike]) -> Iterable[str]:
-    """One line per run of connections in which each begins where the one before ended."""
-    parts: list[str] = []
-    last: ConnectionLike | None = None
-    for connection in connections:
-        if last is None or last.dst != connection.src:
-            if parts:
-                yield " ".join(parts)
-            parts = [connection.src]
-        parts += [*_port(connection.src_port), "->", *_port(connection.dst_port), connection.dst]
-        last = connection
-    if parts:
-        yield " ".join(parts)
+def chains(connections: Sequence[ConnectionLike]) -> Iterator[list[int]]:
+    """The connections by number, chain by chain; rounds without a beginning come last."""
+    following, begins = _followers(connections)
+    used = [False] * len(connections)
+    for first in [*(i for i, begin in enumerate(begins) if begin), *range(len(connections))]:
+        chain, at = [], first
+        while at >= 0 and not used[at]:
+            used[at] = True
+            chain.append(at)
+            at = following[at]
+        if chain:
+            yield chain
+
+
+def _followers(connections: Sequence[ConnectionLike]) -> tuple[list[int], list[bool]]:
+    """For each connection the one it goes on into, or -1, and whether a chain begins with it."""
+    leaving: dict[str, list[int]] = {}
+    for number, connection in enumerate(connections):
+        if connection.src_port == 0:
+            leaving.setdefault(connection.src, []).append(number)
+    following, begins = [-1] * len(connections), [True] * len(connections)
+    for number, connection in enumerate(connections):
+        free = leaving.get(connection.dst, ()) if connection.dst_port == 0 else ()
+        if len(free) == 1 and free[0] != number and begins[free[0]]:
+            following[number] = free[0]
+            begins[free[0]] = False
+    return following, begins
+
+
+def _written(chain: list[ConnectionLike]) -> str:
+    text = [chain[0].src, *_port(chain[0].src_port)]
+    steps = [" ".join(["->", *_port(c.dst_port), c.dst]) for c in chain]
+    return " ".join(text) + " " + "\n    ".join(steps) + ";"
 
 
 def _port(number: int) -> list[str]:
