@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
 from mezzo.runtime.conservation import Ledger, ledger
+from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.handlers import HandlerError, Handlers
 from mezzo.runtime.threads import Team, drive, next_size
 from mezzo.targets import load_target
@@ -54,20 +55,7 @@ def check_fit(threads: int, target: str, traced: bool) -> None:
         raise MezzoError(Diagnostic(f"{what}, not {threads}", hint="run it with one thread"))
 
 
-def octets(data: Any, longest: int) -> bytes | memoryview:
-    """A packet's bytes, given as an object with a buffer of bytes; refuses what would be read as something else."""
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise MezzoError(f"a packet is bytes, or a row of a uint8 array, not {type(data).__name__}") from None
-    if view.itemsize != 1:
-        raise MezzoError(f"a packet is bytes, or a row of a uint8 array; this has {view.itemsize} bytes a number")
-    if view.nbytes > longest:
-        raise MezzoError(f"a packet of {view.nbytes} bytes: a frame has room for {longest}; give a larger frame_size")
-    return data if isinstance(data, bytes) else view.tobytes()
-
-
-class Router:
+class Router(Exchange):
     """A built router.  Use it as a context manager, or `close` it."""
 
     alive: weakref.WeakSet[Router] = weakref.WeakSet()  # what a leak check looks through
@@ -436,73 +424,6 @@ class Router:
 
     def say(self, text: str) -> None:
         print(text, file=self.output or sys.stderr)
-
-    # -- packets in and out
-
-    def feed(self, name: str, packets: Iterable[Any]) -> int:
-        """Gives packets (bytes-like, or the rows of a uint8 array) to a Feed element; how many it took."""
-        self._require_open()
-        element = self._element_for_packets(name, "Feed")
-        if isinstance(packets, bytes | bytearray):
-            raise MezzoError("feed takes several packets: write [packet] for one")
-        return int(self._at_rest(lambda: self._feed(element, packets)))
-
-    def _feed(self, element: Element, packets: Iterable[Any]) -> int:
-        count = 0
-        for data in packets:
-            packet = self.arena.make_from(octets(data, self.arena.longest))
-            if packet is None or not element.cell("ring").push(packet.frame):
-                if packet is not None:
-                    self.arena.free(packet.frame)
-                break
-            count += 1
-        self.wake(element, "self")
-        self.wake(element, "down")
-        return count
-
-    def collect(self, name: str) -> list[bytes]:
-        """Takes the packets out of a Collect element, as bytes."""
-        return self.collect_packets(name, bytes)
-
-    def collect_packets(self, name: str, take: Callable[[Packet], Any]) -> list[Any]:
-        """`take(packet)` of each packet collected; the packet goes home after that."""
-        self._require_open()
-        element = self._element_for_packets(name, "Collect")
-        return list(self._at_rest(lambda: self._collect(element, take)))
-
-    def _collect(self, element: Element, take: Callable[[Packet], Any]) -> list[Any]:
-        found: list[Any] = []
-        while (frame := element.cell("ring").pop()) >= 0:
-            try:
-                found.append(take(Packet(self.arena, frame)))
-            finally:
-                self.arena.free(frame)
-        if element.index >= 0:
-            self.wake(element, "self")
-        return found
-
-    def collect_array(self, name: str) -> tuple[Any, Any]:
-        """The collected packets as numpy arrays: (n x longest uint8, zero behind each packet's end; n lengths)."""
-        import numpy as np
-
-        packets = self.collect(name)
-        lengths = np.array([len(p) for p in packets], dtype=np.uint32)
-        data = np.zeros((len(packets), max(map(len, packets), default=0)), dtype=np.uint8)
-        for row, packet in zip(data, packets, strict=True):
-            row[: len(packet)] = np.frombuffer(packet, dtype=np.uint8)
-        return data, lengths
-
-    def _element_for_packets(self, name: str, cls: str) -> Element:
-        """The Feed or Collect element of this name; the error says which there are."""
-        if self.closed:
-            raise MezzoError("the router is closed")
-        element = self.elements.get(name)
-        if element is None or type(element).__name__ != cls:
-            fit = [n for n, e in self.elements.items() if type(e).__name__ == cls]
-            there = f"these are {cls} elements: {', '.join(fit)}" if fit else f"put one there: {name} :: {cls}"
-            what = f"is no {cls} element" if element is not None else "is not there"
-            raise MezzoError(Diagnostic(f"`{name}` {what}", hint=there))
-        return element
 
     def _repr_svg_(self) -> str:
         return self.graph._repr_svg_()
