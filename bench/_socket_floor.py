@@ -6,7 +6,6 @@ They are what a C program of a page does, written in the runtime dialect: no pac
 from __future__ import annotations
 
 import ctypes
-import os
 import socket
 import statistics
 import struct
@@ -14,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import harness
 
@@ -44,9 +44,8 @@ from mezzo.runtime import Router
 LENGTH = 60
 FRAME = bytes.fromhex("0200000000090200000000010800" "4500002e000000004011666d0a0000010a000002" "0fa00fa0001a1234")
 FRAME += bytes(LENGTH - len(FRAME))
-PHASE, PHASES = 2048, 30  # packets on the wire at a time, and how often
-WARM = 4  # of those before, so that all memory was touched
-PAIRS = 10  # of short runs, ours and the floor's in turn
+PHASE, PHASES = 2048, 2  # packets on the wire at a time, and how often in a run
+WARM, PAIRS = 6, 80  # short runs of each, in turn: those that touch all memory, and those that count
 DONT_WAIT = 0x40
 
 
@@ -59,6 +58,7 @@ class _Floor(Element):
     fd: i64
     out: i64
     messages: u64
+    onward: u64  # messages that lie where `messages` are received to
     vectors: u64
     in_at: u64
     out_at: u64
@@ -224,18 +224,42 @@ class FloorReceiveMany(_Floor):
         got = libc(self.in_at, self.fd, self.messages, BATCH, DONT_WAIT, 0)
         if got > 0:
             if self.out != 0:
-                libc(self.out_at, self.out, self.messages, u64(got), DONT_WAIT)
+                for k in bounded(u32(got), BATCH):
+                    length = mem_u32(self.messages + u64(k) * MESSAGE + 56)
+                    set_mem_u64(self.vectors + u64(k) * (2 * VECTOR) + 8, length)
+                libc(self.out_at, self.out, self.onward, u64(got), DONT_WAIT)
             self.count += u64(got)
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What is measured: `run` does some rounds of work, `count` says how many packets that were so far."""
+
+    run: Callable[[int], object]
+    count: Callable[[], int]
+
+
+def runner(router: Router, name: str) -> Runner:
+    """An element of a router, run without what Python does around it."""
+    element = router.elements[name]
+    return Runner(router.engine.run, lambda: int(element.count))
+
+
 @contextmanager
-def floor(how: str, **state: int) -> Iterator[Router]:
+def mezzo(text: str, name: str) -> Iterator[Runner]:
+    with Router.from_click(text) as router:
+        router.run(rounds=1)
+        yield runner(router, name)
+
+
+@contextmanager
+def floor(how: str, **state: int) -> Iterator[Runner]:
     """A router that is nothing but one of these loops."""
     with Router.from_click(f"f :: {how};") as router:
         for key, value in state.items():
             setattr(router.elements["f"], key, value)
-        yield router
+        yield runner(router, "f")
 
 
 class Messages:
@@ -246,12 +270,19 @@ class Messages:
         write_messages(self.memory, prefixed=False)
         self.address = self.memory.address
         self.vectors = self.address + BATCH * MESSAGE + VECTOR
-        data = self.address + BATCH * (MESSAGE + 2 * VECTOR) + 64
+        self.data = self.address + BATCH * (MESSAGE + 2 * VECTOR) + 64
         for k in range(BATCH):
-            at = data + k * 2048 * own
+            at = self.data + k * 2048 * own
             ctypes.memmove(at, FRAME, LENGTH)
-            vector = self.vectors + k * 2 * VECTOR - self.address
-            struct.pack_into("=QQ", self.memory.map, vector, at, 2048 if own else LENGTH)
+            self.point(k, at, 2048 if own else LENGTH)
+
+    def point(self, k: int, at: int, length: int) -> None:
+        struct.pack_into("=QQ", self.memory.map, self.vectors + k * 2 * VECTOR - self.address, at, length)
+
+    def point_at(self, other: Messages) -> None:
+        """The bytes are those of other messages."""
+        for k in range(BATCH):
+            self.point(k, other.data + k * 2048, LENGTH)
 
 
 class Sender:
@@ -275,19 +306,19 @@ def packet_socket(device: str) -> socket.socket:
 
 
 @contextmanager
-def wires() -> Iterator[tuple[str, str, str, str]]:
+def wires(mark: str) -> Iterator[tuple[str, str, str, str]]:
     """Two veth pairs, a-b and c-d, all up and silent."""
-    names = tuple(f"mzsock{os.getpid() % 10000}{k}" for k in "abcd")
+    names = tuple(f"mz{mark}{k}" for k in "abcd")
+    for one, other in (names[:2], names[2:]):
+        subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
+    for name in names:
+        silence(name)
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
     try:
-        for one, other in (names[:2], names[2:]):
-            subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", other], check=True)
-        for name in names:
-            silence(name)
-            subprocess.run(["ip", "link", "set", name, "up"], check=True)
         yield names
     finally:
         for name in names[::2]:
-            subprocess.run(["ip", "link", "del", name], check=False)
+            subprocess.run(["ip", "link", "del", name], check=True)
 
 
 def silence(name: str) -> None:
@@ -298,43 +329,39 @@ def silence(name: str) -> None:
 # -- measuring
 
 
-def in_phases(router: Router, name: str, send: Callable[[int], None], rounds: int, *, whole: bool) -> float:
-    """ns of CPU for a packet: the wire is filled, then the router empties it.  `whole` counts the sender, too."""
-    element, spent, before = router.elements[name], 0, 0
-    for phase in range(-WARM, PHASES):
-        if phase == 0:
-            spent, before = 0, int(element.count)
+def in_phases(subject: Runner, send: Callable[[int], None], rounds: int, *, whole: bool = False) -> float:
+    """ns of CPU for a packet: the wire is filled, then the subject empties it.  `whole` counts the sender, too."""
+    spent, before = 0, subject.count()
+    for _ in range(PHASES):
         begun = time.process_time_ns()
         send(PHASE)
         between = time.process_time_ns()
-        router.run(rounds=rounds)
+        subject.run(rounds)
         spent += time.process_time_ns() - (begun if whole else between)
-    return spent / (int(element.count) - before)
+    return spent / (subject.count() - before)
 
 
-def steadily(router: Router, name: str, count: int = 80_000) -> float:
+def steadily(subject: Runner, count: int = 8192) -> float:
     """ns of CPU for a packet that goes out."""
-    element = router.elements[name]
-    router.run(rounds=64)
-    before, begun = int(element.count), time.process_time_ns()
-    while int(element.count) - before < count:
-        router.run(rounds=512)
-    return (time.process_time_ns() - begun) / (int(element.count) - before)
+    before, begun = subject.count(), time.process_time_ns()
+    while subject.count() - before < count:
+        subject.run(64)
+    return (time.process_time_ns() - begun) / (subject.count() - before)
 
 
 def compare(name: str, ours: Callable[[], float], **floors: Callable[[], float]) -> None:
     """All in turn, in short runs, so that the machine's mood is the same; the goal is the first floor over 0.95.
 
-    `of_NAME` is the median of the ratios; `best_of_NAME` is of the best runs, which a busy machine disturbs least.
+    `of_NAME` is the median of the ratios; `best_of_NAME` is of the least figures, which a busy machine disturbs least.
     """
-    rows = [(ours(), *(run() for run in floors.values())) for _ in range(PAIRS + 1)][1:]
+    rows = [(ours(), *(run() for run in floors.values())) for _ in range(WARM + PAIRS)][WARM:]
     mine, *theirs = zip(*rows, strict=True)
-    told = {}
+    told: dict[str, float] = {}
     for key, values in zip(floors, theirs, strict=True):
         told[key] = round(min(values), 1)
         told[f"of_{key}"] = round(statistics.median(b / a for a, b in zip(mine, values, strict=True)), 3)
         told[f"best_of_{key}"] = round(min(values) / min(mine), 3)
-    harness.report(name, "ns/packet", list(mine), round(min(theirs[0]) / 0.95, 1), **told)
+    harness.report(name, "ns/packet", list(mine)[:: PAIRS // 10], round(min(theirs[0]) / 0.95, 1), **told)
 
 
 __all__ = ["address_of"]

@@ -9,26 +9,27 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import _socket_floor as floor
 import harness
-from _socket_floor import BATCH, Messages, Sender, address_of, compare
+from _socket_floor import BATCH, PHASE, PHASES, Messages, Runner, Sender, address_of, compare, in_phases
 
-from mezzo.runtime import Router
-
-PHASE, PHASES, ROUNDS = 2048, 40, 200
-FILL = PHASE // BATCH
+ROUNDS = 40  # of the scheduler, for a phase
+FILL = PHASE // BATCH  # rounds that put a phase on the wire
 Ends = tuple[socket.socket, socket.socket]
 
 
-def pair() -> Ends:
+@contextmanager
+def pair() -> Iterator[Ends]:
     """A pair that holds a phase of packets."""
     made = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in made:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+        end.setsockopt(socket.SOL_SOCKET, 32, 8 << 20)  # SO_SNDBUFFORCE
         end.setblocking(False)
-    return made
+    with made[0], made[1]:
+        yield made
 
 
 def drain(end: socket.socket) -> None:
@@ -39,65 +40,79 @@ def drain(end: socket.socket) -> None:
         return
 
 
-def phases(
-    router: Router, name: str, before: Callable[[], None], after: Callable[[], None], rounds: int = ROUNDS
-) -> float:
-    """ns of CPU for a packet, between `before` and `after`."""
-    element, spent = router.elements[name], 0
-    count = int(element.count)
+def filled(subject: Runner, far: socket.socket) -> float:
+    """ns of CPU for a packet that goes out; the other end is emptied between."""
+    spent, before = 0, subject.count()
     for _ in range(PHASES):
-        before()
         begun = time.process_time_ns()
-        router.run(rounds=rounds)
+        subject.run(FILL)
         spent += time.process_time_ns() - begun
-        after()
-    return spent / (int(element.count) - count)
+        drain(far)
+    return spent / (subject.count() - before)
 
 
-def nothing() -> None:
-    pass
+@contextmanager
+def sending(fd: int) -> Iterator[Runner]:
+    messages = Messages()
+    with floor.floor("FloorSendMany", out=fd, messages=messages.address, out_at=address_of("sendmmsg")) as subject:
+        yield subject
+
+
+@contextmanager
+def receiving(fd: int, out: int = 0) -> Iterator[Runner]:
+    """Receives to frames of its own; with `out` each batch is sent on from there."""
+    messages, onward = Messages(own=True), Messages(own=True)
+    onward.point_at(messages)
+    calls = {"in_at": address_of("recvmmsg"), "out_at": address_of("sendmmsg")}
+    state = {"messages": messages.address, "onward": onward.address, "vectors": onward.vectors} | calls
+    with floor.floor("FloorReceiveMany", fd=fd, out=out, **state) as subject:
+        yield subject
 
 
 def transmit() -> None:
     source = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH})"
-
-    def ours() -> float:
-        left, right = pair()
-        text = f"{source} -> Queue(256) -> t :: ToDevice({right.fileno()}, METHOD FD, BURST {BATCH});"
-        with left, right, Router.from_click(text) as router:
-            return phases(router, "t", nothing, lambda: drain(left), 2 * FILL)
-
-    def bare() -> float:
-        (left, right), messages = pair(), Messages()
-        state = {"out": right.fileno(), "messages": messages.address, "out_at": address_of("sendmmsg")}
-        with left, right, floor.floor("FloorSendMany", **state) as router:
-            return phases(router, "f", nothing, lambda: drain(left), FILL)
-
-    compare("port_fd transmit", ours, floor=bare)
+    with pair() as (left, right), pair() as (here, there):
+        text = f"{source} -> t :: ToDevice({right.fileno()}, METHOD FD, BURST {BATCH});"
+        with floor.mezzo(text, "t") as ours, sending(there.fileno()) as bare:
+            drain(left)
+            compare("port_fd transmit", lambda: filled(ours, left), floor=lambda: filled(bare, here))
 
 
 def receive() -> None:
-    def ours() -> float:
-        left, right = pair()
-        sender = Sender(left)
+    with pair() as (left, right), pair() as (here, there):
+        one, other = Sender(left), Sender(here)
         text = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH}) -> Discard;"
-        with left, right, Router.from_click(text) as router:
-            return phases(router, "r", lambda: sender.send(PHASE), nothing)
+        with floor.mezzo(text, "r") as ours, receiving(there.fileno()) as bare:
+            compare(
+                "port_fd receive",
+                lambda: in_phases(ours, one.send, ROUNDS),
+                floor=lambda: in_phases(bare, other.send, ROUNDS),
+            )
 
-    def bare() -> float:
-        left, right = pair()
-        sender, messages = Sender(left), Messages(own=True)
-        state = {"fd": right.fileno(), "messages": messages.address, "in_at": address_of("recvmmsg")}
-        with left, right, floor.floor("FloorReceiveMany", **state) as router:
-            return phases(router, "f", lambda: sender.send(PHASE), nothing)
 
-    compare("port_fd receive", ours, floor=bare)
+def forward() -> None:
+    with pair() as (left, right), pair() as (here, there), pair() as (out, far), pair() as (bare_out, bare_far):
+        one, other = Sender(left), Sender(here)
+        source = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH})"
+        text = f"{source} -> Queue(1000) -> t :: ToDevice({out.fileno()}, METHOD FD, BURST {BATCH});"
+
+        def emptied(subject: Runner, sender: Sender, end: socket.socket, rounds: int) -> float:
+            drain(end)
+            return in_phases(subject, sender.send, rounds)
+
+        with floor.mezzo(text, "t") as ours, receiving(there.fileno(), bare_out.fileno()) as bare:
+            compare(
+                "port_fd forward",
+                lambda: emptied(ours, one, far, 3 * ROUNDS),
+                floor=lambda: emptied(bare, other, bare_far, ROUNDS),
+            )
 
 
 def main() -> None:
     harness.pin()
-    for name in sys.argv[1:] or ["transmit", "receive"]:
-        {"transmit": transmit, "receive": receive}[name]()
+    todo = {"transmit": transmit, "receive": receive, "forward": forward}
+    for name in sys.argv[1:] or todo:
+        todo[name]()
 
 
 if __name__ == "__main__":
