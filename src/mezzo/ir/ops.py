@@ -78,7 +78,7 @@ from mezzo.ir.dialect import (
 from mezzo.ir.dialect import (
     TakeFrame as TakeFrame,
 )
-from mezzo.ir.types import BOOL, KILL, PACKET, U32
+from mezzo.ir.types import BOOL, KILL, PACKET, PUNT, U32
 from mezzo.ir.values import (
     MARKS as MARKS,
 )
@@ -516,6 +516,6 @@ def u32(value: int) -> Const:
 
 
 __all__ = [
-    *EXPRS, *STMTS, "DIALECT", "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "STMTS", "TRUE", "Body",
+    *EXPRS, *STMTS, "DIALECT", "EXPRS", "FALSE", "KILL", "MARKS", "PACKET", "PUNT", "STMTS", "TRUE", "Body",
     "Expr", "Node", "Stmt", "u32",
 ]  # fmt: skip

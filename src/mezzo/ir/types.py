@@ -53,6 +53,7 @@ PACKET = Type("packet", 0)
 VOID = Type("void", 0)
 
 KILL = 0xFFFF_FFFF  # as a returned port: the packet dies
+PUNT = 0xFFFF_FFFE  # … the packet, as it came in, goes through the same instance on the level above
 
 TYPES: dict[str, Type] = {t.name: t for t in (BOOL, U8, U16, U32, U48, U64, I64, U128, PACKET, VOID)}
 

@@ -1,0 +1,51 @@
+"""What is to run in the kernel: a prefix of the graph, from device inputs on, and where packets leave it.
+
+The native program stays whole; this is a second copy of some of its instances, under the same numbers.  A packet goes
+as far as it can here, then leaves by a wire, or goes up and natively continues at the very input where it stopped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from mezzo.ir.module import Program, Unit
+
+Port = tuple[int, int]  # an instance and one of its ports
+
+
+def punt(input: int) -> int:
+    """The output that stands for going up as the packet came in by an input (a returned PUNT); punt(punt(n)) is n."""
+    return -1 - input
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """`program`: numbered as the native one; placed instances have the units that the kernel can run.
+
+    entries: (instance, 0) of each device input.  ups: inputs at which packets that go up continue natively; the place
+    in it is the `way` of the record.  ways: outputs that lead up (punt(input) for PUNT), as a place in `ups`.
+    wires: outputs by which a packet leaves the levels, as the instance of the device or of the way to the host.
+    devices: of entries and wires, the interface; a wire without one goes on in the host's stack.
+    """
+
+    program: Program
+    placed: tuple[int, ...]
+    entries: tuple[Port, ...]
+    ups: tuple[Port, ...] = ()
+    ways: dict[Port, int] = field(default_factory=dict)
+    wires: dict[Port, int] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> dict[int, int]:
+        """Where in the map of devices each wire's interface is to be, by the wire's instance."""
+        named = sorted({i for i in self.wires.values() if i in self.devices})
+        return {i: key for key, i in enumerate(named)}
+
+
+def of_wire(unit: Unit) -> Unit:
+    """The kernel half of a device's unit: its function `wire` as the one that packets pass."""
+    wire = unit.function("wire")
+    assert wire is not None, f"{unit.name} has a kernel half"
+    others = tuple(f for f in unit.functions if f.name not in ("wire", "process", "push"))
+    return replace(unit, functions=(replace(wire, name="process"), *others))
