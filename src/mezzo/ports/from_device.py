@@ -12,6 +12,7 @@ from mezzo.elements import (
     Bool,
     Int,
     Packet,
+    Port,
     Text,
     Word,
     bounded,
@@ -224,7 +225,10 @@ class FromDevice(_End):
         """The packet type, by whom an Ethernet frame is for."""
         if self.outbound and (flags & OUTGOING) != 0:
             return FROM_US
-        to = mem_u64(at) & ADDRESS
+        return self.by_address(mem_u64(at) & ADDRESS)
+
+    def by_address(self, to: u64) -> u8:
+        """The packet type by a destination, whose first byte is the lowest."""
         if to == self.own:
             return TO_US
         if (to & 1) != 0:
@@ -262,6 +266,18 @@ class FromDevice(_End):
 
     def timer(self):
         self.wake()
+
+    # -- the kernel's half: a packet of an XDP program (docs/design/0003), which is no slot
+
+    def wire(self, p: Packet) -> Port:
+        """As `deliver`; what would be garbage does not come to a program."""
+        self.count += 1
+        self.byte_count += p.length
+        p.set_mac(0)
+        p.packet_type = self.by_address(p.u48le(0))
+        if self.timestamp:
+            p.timestamp = walltime()
+        return 0
 
     # -- faults: from the driver's ring through the stage to the ring that the task reads
 

@@ -15,6 +15,8 @@ from mezzo.elements import (
     Bool,
     Duration,
     Int,
+    Packet,
+    Port,
     bounded,
     mem_u16,
     mem_u32,
@@ -29,6 +31,7 @@ from mezzo.elements import (
     u64,
     write,
 )
+from mezzo.pipeline.wire import WIRE
 from mezzo.ports._dql import _Limited
 from mezzo.ports._end import MOST
 from mezzo.ports._slots import HEAD, TAIL, after, ahead, put_slot, release, slot_at, space
@@ -255,6 +258,16 @@ class ToDevice(_Limited):
     @python
     def say_lost(self, n: int) -> None:
         self.say(f"{self.name}: {n} packets were handed to `{self.device}` and never came back; going on without them")
+
+    # -- the kernel's half: an XDP program pushes packets here, and they leave at once (docs/design/0003)
+
+    def wire(self, p: Packet) -> Port:
+        if p.length > self.longest:
+            self.refused += 1
+            return 1, "cannot be sent"
+        self.count += 1
+        self.byte_count += p.length
+        return WIRE
 
     # -- faults: from the ring that the task fills through the stage to the driver's ring
 

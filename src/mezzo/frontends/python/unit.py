@@ -35,6 +35,13 @@ def translate(element: Element, read: set[str] | None = None) -> Unit:
     return UnitTranslator(element, set() if read is None else read).run()
 
 
+def translate_wire(element: Element) -> Unit:
+    """The unit of the kernel's half of an end of a device: its method `wire` is what a packet passes (`process`)."""
+    translator = UnitTranslator(element, set())
+    translator.translate_callable("process", type(element).wire, bound=True)  # type: ignore[attr-defined]
+    return translator.builder.unit()
+
+
 class UnitTranslator:
     """Translates functions on demand; helpers are found as they are called."""
 
