@@ -11,18 +11,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import _socket_floor as floor
 import harness
-from _socket_floor import BATCH, FRAME, Sender, address_of, compare, in_phases, packet_socket, silence, steadily
+from _socket_floor import BATCH, FRAME, Runner, Sender, address_of, compare, in_phases, packet_socket, silence, steadily
+from _xdp_floor import leave_network
 
 from mezzo.ports._memory import Memory
 from mezzo.ports._tun import open_queues
-from mezzo.runtime import Router
 
 ROUNDS = 40  # of the scheduler, for a phase
-ONE, TWO = (f"mztap{os.getpid() % 10000}{k}" for k in "ab")
 
 
 def up(name: str) -> None:
@@ -32,76 +31,62 @@ def up(name: str) -> None:
 
 
 @contextmanager
-def bare_tap(name: str) -> Iterator[int]:
-    (descriptor,), _, _ = open_queues(name, "tap", 1)
-    up(name)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def bare(how: str, fd: str = "", out: str = "") -> Iterator[Runner]:
+    """A floor that reads from and writes to taps of these names."""
+    memory = Memory(4096)
+    memory.map[10 : 10 + len(FRAME)] = FRAME
+    state = {"messages": memory.address, "frame_size": 10 + len(FRAME)}
+    state |= {"in_at": address_of("read"), "out_at": address_of("write")}
+    with ExitStack() as stack:
+        for key, name in (("fd", fd), ("out", out)):
+            if name:
+                (state[key],), _, _ = open_queues(name, "tap", 1)
+                stack.callback(os.close, state[key])
+                up(name)
+        yield stack.enter_context(floor.floor(how, **state))
+
+
+@contextmanager
+def ours(text: str, name: str, *taps: str) -> Iterator[Runner]:
+    with floor.mezzo(text, name) as subject:
+        for tap in taps:
+            up(tap)
+        yield subject
 
 
 def transmit() -> None:
-    source = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH})"
-
-    def ours() -> float:
-        with Router.from_click(f"{source} -> t :: ToDevice({ONE}, METHOD TAP, BURST {BATCH});") as router:
-            up(ONE)
-            return steadily(router, "t")
-
-    def bare() -> float:
-        memory = Memory(4096)
-        memory.map[10 : 10 + len(FRAME)] = FRAME
-        state = {"messages": memory.address, "frame_size": 10 + len(FRAME), "out_at": address_of("write")}
-        with bare_tap(ONE) as out, floor.floor("FloorWrite", out=out, **state) as router:
-            return steadily(router, "f")
-
-    compare("port_tap transmit", ours, floor=bare)
+    text = f"InfiniteSource(LENGTH {floor.LENGTH}, BURST {BATCH}) -> t :: ToDevice(ta, METHOD TAP, BURST {BATCH});"
+    with ours(text, "t", "ta") as mine, bare("FloorWrite", out="tb") as floors:
+        compare("port_tap transmit", lambda: steadily(mine), floor=lambda: steadily(floors))
 
 
 def receive() -> None:
-    def ours() -> float:
-        with Router.from_click(f"r :: PollDevice({ONE}, METHOD TAP, BURST {BATCH}) -> Discard;") as router:
-            up(ONE)
-            with packet_socket(ONE) as host:
-                return in_phases(router, "r", Sender(host).send, ROUNDS, whole=False)
-
-    def bare() -> float:
-        memory = Memory(4096)
-        state = {"messages": memory.address, "in_at": address_of("read")}
-        with bare_tap(ONE) as fd, packet_socket(ONE) as host, floor.floor("FloorRead", fd=fd, **state) as router:
-            return in_phases(router, "f", Sender(host).send, ROUNDS, whole=False)
-
-    compare("port_tap receive", ours, floor=bare)
+    text = f"r :: PollDevice(ra, METHOD TAP, BURST {BATCH}) -> Discard;"
+    with ours(text, "r", "ra") as mine, bare("FloorRead", fd="rb") as floors:
+        filled("port_tap receive", mine, floors, ("ra", "rb"), 1)
 
 
 def forward() -> None:
-    source = f"r :: PollDevice({ONE}, METHOD TAP, BURST {BATCH})"
+    source = f"r :: PollDevice(fa, METHOD TAP, BURST {BATCH})"
+    text = f"{source} -> Queue(1000) -> t :: ToDevice(fb, METHOD TAP, BURST {BATCH});"
+    with ours(text, "t", "fa", "fb") as mine, bare("FloorReadWrite", fd="fc", out="fd") as floors:
+        filled("port_tap forward", mine, floors, ("fa", "fc"), 2)
 
-    def ours() -> float:
-        text = f"{source} -> Queue(1000) -> t :: ToDevice({TWO}, METHOD TAP, BURST {BATCH});"
-        with Router.from_click(text) as router:
-            up(ONE)
-            up(TWO)
-            with packet_socket(ONE) as host:
-                return in_phases(router, "t", Sender(host).send, 2 * ROUNDS, whole=False)
 
-    def bare() -> float:
-        memory = Memory(4096)
-        state = {"messages": memory.address, "in_at": address_of("read"), "out_at": address_of("write")}
-        with (
-            bare_tap(ONE) as fd,
-            bare_tap(TWO) as out,
-            packet_socket(ONE) as host,
-            floor.floor("FloorReadWrite", fd=fd, out=out, **state) as router,
-        ):
-            return in_phases(router, "f", Sender(host).send, ROUNDS, whole=False)
-
-    compare("port_tap forward", ours, floor=bare)
+def filled(name: str, mine: Runner, floors: Runner, taps: tuple[str, str], tasks: int) -> None:
+    """The host puts packets into each tap, then they are read."""
+    with packet_socket(taps[0]) as one, packet_socket(taps[1]) as other:
+        here, there = Sender(one), Sender(other)
+        compare(
+            name,
+            lambda: in_phases(mine, here.send, tasks * ROUNDS),
+            floor=lambda: in_phases(floors, there.send, ROUNDS),
+        )
 
 
 def main() -> None:
     harness.pin()
+    leave_network()
     for name in sys.argv[1:] or ["transmit", "receive", "forward"]:
         {"transmit": transmit, "receive": receive, "forward": forward}[name]()
 
