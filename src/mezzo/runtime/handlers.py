@@ -14,6 +14,7 @@ from mezzo.base import MezzoError
 from mezzo.elements.element import Element, Handler
 from mezzo.frontends.click import unparse
 from mezzo.graph import Graph
+from mezzo.ir.types import BOOL
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
@@ -40,6 +41,7 @@ class Handlers:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.unready: set[str] = set()  # elements whose `initialize` is still to come
+        self.kept: dict[str, Callable[[], str]] = {}  # plain reads by path, as `plain` made them
 
     def read(self, path: str, argument: str = "") -> str:
         element, handler = self.find(path)
@@ -89,6 +91,24 @@ class Handlers:
         return (
             spec is not None and handler.name in type(element).reads and spec.kind == "scalar" and spec.type.bits <= 64
         )
+
+    def plain(self, path: str) -> Callable[[], str] | None:
+        """What reads a word of state again and again, quickly; None where the handler is no plain read."""
+        if not self.is_plain(path):
+            return None
+        element, handler = self.find(path)
+        assert element is not None
+        cell, kind = element.cell(handler.name), element.state_specs[handler.name].type
+        word = cell.word() if hasattr(cell, "word") else cell
+        if kind is BOOL:
+            made: Callable[[], str] = lambda: "true" if word.value else "false"  # noqa: E731
+        else:
+            made = lambda: str(word.value)  # noqa: E731
+        return self.kept.setdefault(path, made)
+
+    def forget(self) -> None:
+        """Elements have changed: paths are to be looked up anew."""
+        self.kept.clear()
 
     def table(self, element: Element) -> dict[str, Handler]:
         """All handlers of an element: those every element has, those of a task's owner, its own."""

@@ -7,8 +7,6 @@ may change.  Every packet goes home: after `close` the pool is full, or the hold
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import sys
 import threading
 import time
@@ -25,14 +23,16 @@ from mezzo.graph import Connection
 from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
+from mezzo.runtime.asking import Asking
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.exchange import Exchange
-from mezzo.runtime.handlers import HandlerError, Handlers
+from mezzo.runtime.handlers import Handlers
 from mezzo.runtime.threads import Team, drive, next_size
 from mezzo.targets import load_target
 
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
+NAP_S = 0.05
 STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
 
 
@@ -55,7 +55,7 @@ def check_fit(threads: int, target: str, traced: bool) -> None:
         raise MezzoError(Diagnostic(f"{what}, not {threads}", hint="run it with one thread"))
 
 
-class Router(Exchange):
+class Router(Asking, Exchange):
     """A built router.  Use it as a context manager, or `close` it."""
 
     alive: weakref.WeakSet[Router] = weakref.WeakSet()  # what a leak check looks through
@@ -84,9 +84,7 @@ class Router(Exchange):
         self.handlers = Handlers(self)
         self.stop_hooks: list[Callable[[], bool]] = []
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
-        self.requests: queue.Queue[tuple[Callable[[], None], threading.Event]] = queue.Queue()
-        self.runner: int | None = None
-        self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
+        Asking.__init__(self)
         self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
@@ -232,18 +230,18 @@ class Router(Exchange):
             return self._run_team(self.team, end_ns, rounds, until)
         self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
-        size = 256
+        size, ran = 256, self.engine.cells[0]["rounds"]
         moved_ns, stood = self.now_ns, 0
         self._take_over()
         try:
             while True:
                 self.serve()
                 count = min(size, left)
-                begun = time.monotonic_ns()
+                begun, before = time.monotonic_ns(), ran.value
                 status = self.engine.run(count)
-                spent = time.monotonic_ns() - begun
+                spent, count = time.monotonic_ns() - begun, ran.value - before
                 left -= count
-                if status == STOPPED and not self.stop_refused():
+                if status == STOPPED and not self._was_called() and not self.stop_refused():
                     return "stopped"
                 if until is not None and until():
                     return "until"
@@ -255,13 +253,12 @@ class Router(Exchange):
                     raise self._standstill()
                 if left <= 0:
                     return "rounds"
-                if status == DONE:
-                    if self.requests.empty():
-                        return "done"
-                elif status == WAIT:
-                    self._sleep(end_ns)
-                elif status == BUDGET:
+                if status == BUDGET:
                     size = next_size(size, spent)
+                elif status in (DONE, WAIT) and self.requests.empty():
+                    if status == DONE and (not self.awaited or (self.virtual and end_ns != NEVER)):
+                        return "done"  # nobody outside can make a virtual clock reach its limit
+                    self._sleep(end_ns)
         except BaseException:
             self.engine.cells[0]["stop"].load(0)  # what a callback raised has stopped this run, not the next
             raise
@@ -277,16 +274,6 @@ class Router(Exchange):
             raise
         finally:
             self._hand_back()
-
-    def _take_over(self) -> None:
-        """From here on this thread alone finds the router at rest, when it says so."""
-        with self._quiet:
-            self.runner = threading.get_ident()
-
-    def _hand_back(self) -> None:
-        with self._quiet:
-            self.runner = None
-            self.serve()
 
     def _standstill(self) -> MezzoError:
         """A virtual clock moves when nothing is runnable; a task that is always busy holds it for ever."""
@@ -308,90 +295,20 @@ class Router(Exchange):
         return any(hook() for hook in self.stop_hooks)
 
     def _sleep(self, end_ns: int) -> None:
+        """Waits for the next timer, or for a request of another thread; `until` is asked now and then."""
+        if self.virtual:
+            return self._bell.wait(NAP_S)
         due = min(self.engine.call(0, "next_due"), end_ns)
         wait = (due - time.monotonic_ns()) / 1e9
-        # A request of another thread must not wait for a far timer.
         if wait > 0:
-            time.sleep(min(wait, 0.05))
+            self._bell.wait(min(wait, NAP_S))
             self.engine.call(0, "look")
-
-    def please_stop(self) -> None:
-        """Asks the loop to end after the task that runs now."""
-        if self.team is not None:
-            self.team.stop()
-        else:
-            self.engine.cells[0]["stop"].load(1)
 
     @property
     def now_ns(self) -> int:
         return int(self.engine.cells[0]["now"].value)
 
-    # -- asking and telling
-
-    def serve(self) -> None:
-        """Runs what other threads asked for: this is the quiescent point."""
-        if self.requests.empty():
-            return
-        with self._rest():
-            while True:
-                try:
-                    job, done = self.requests.get_nowait()
-                except queue.Empty:
-                    return
-                job()
-                done.set()
-
-    def _rest(self) -> contextlib.AbstractContextManager[None]:
-        """No other thread runs packet code meanwhile."""
-        return self.team.rest() if self.team is not None else contextlib.nullcontext()
-
-    def at_rest(self, job: Callable[[], Any]) -> Any:
-        """Runs `job` where no packet code runs, and gives its result: for what changes rings and frames."""
-        self._require_open()
-        return self._at_rest(job)
-
-    def _at_rest(self, job: Callable[[], Any]) -> Any:
-        """Runs `job` where no packet code runs, and gives its result."""
-        if self.runner == threading.get_ident():
-            with self._rest():
-                return job()
-        with self._quiet:
-            if self.runner is None:
-                return job()
-        box: list[Any] = []
-
-        def boxed() -> None:
-            try:
-                box.append((True, job()))
-            except Exception as trouble:
-                box.append((False, trouble))
-
-        done = threading.Event()
-        self.requests.put((boxed, done))
-        if self.team is not None:
-            self.team.call()
-        with self.team.aside() if self.team is not None else contextlib.nullcontext():
-            while not done.wait(0.1):
-                with self._quiet:
-                    if self.runner is None:
-                        self.serve()
-        fine, result = box[0]
-        if not fine:
-            raise result
-        return result
-
-    def read(self, path: str, argument: str = "") -> str:
-        """The text of a read handler, `element.handler` or a global one."""
-        if self.closed:
-            raise HandlerError(520, "the router is closed")
-        if self.team is not None and self.handlers.is_plain(path):
-            return self.handlers.read(path, argument)
-        return str(self._at_rest(lambda: self.handlers.read(path, argument)))
-
-    def write(self, path: str, text: str = "") -> None:
-        if self.closed:
-            raise HandlerError(520, "the router is closed")
-        self._at_rest(lambda: self.handlers.write(path, text))
+    # -- what elements ask for
 
     def task_of(self, element: Element) -> int:
         return self.plan.program.instances[element.index].task if element.index >= 0 else -1
@@ -464,10 +381,6 @@ class Router(Exchange):
 
     # -- the end
 
-    def _require_open(self) -> None:
-        if self.closed:
-            raise MezzoError("the router is closed")
-
     def close(self) -> None:
         """Ends the elements' Python work and sends every packet home; a packet without a holder is a bug of ours."""
         if self.closed:
@@ -475,6 +388,7 @@ class Router(Exchange):
         if not self._turn.acquire(blocking=False):
             raise MezzoError("the router runs: call `please_stop`, and `close` it when `run` has returned")
         self.closed = True
+        self.handlers.forget()
         self._turn.release()
         cleanups = [element.cleanup for element in self.elements.values()]
         # Programs and sockets first: what the kernel may still write to is freed last.

@@ -317,7 +317,7 @@ def drive(team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool]
                 return "time"
             if left <= 0:
                 return "rounds"
-            if status == DONE and router.requests.empty() and team.done():
+            if status == DONE and router.requests.empty() and not router.awaited and team.done():
                 return "done"
     finally:
         team.end()

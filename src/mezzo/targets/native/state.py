@@ -54,6 +54,12 @@ class Memory:
         self.view[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
 
+_INTEGERS = {
+    (1, False): ctypes.c_uint8, (2, False): ctypes.c_uint16, (4, False): ctypes.c_uint32, (8, False): ctypes.c_uint64,
+    (8, True): ctypes.c_int64,
+}  # fmt: skip
+
+
 class Scalar:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.type = state.type
@@ -66,6 +72,10 @@ class Scalar:
     @value.setter
     def value(self, value: int) -> None:
         self._memory.put(self._at, self._size, self.type.wrap(int(value)))
+
+    def word(self) -> Any:
+        """The word itself as a ctypes integer, for who reads it very often; only of those up to 64 bits."""
+        return _INTEGERS[self._size, self.type.signed].from_buffer(self._memory.view, self._at)
 
     def dump(self) -> int:
         return self.value

@@ -1,0 +1,170 @@
+"""When a question or a wish reaches a running router (docs/design/0004).
+
+Whoever runs the router may do at once what it likes; so may anybody while nobody runs it.  Another thread's request
+waits for the quiescent point: the runner is called back, all packet threads end the task that each runs, and the job is
+done.  Only a plain read, that of one word of state, needs none of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mezzo.base import MezzoError
+from mezzo.runtime.handlers import HandlerError, Handlers
+from mezzo.runtime.threads import CALL, STOP, Team
+
+
+class Bell:
+    """Wakes whoever waits, in Python and to the microsecond.  Signal handlers may ring it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it rings already
+            self._lock.release()
+
+    def wait(self, seconds: float) -> None:
+        self._lock.acquire(timeout=seconds)
+
+
+class Asking:
+    """What a router can be asked and told; `Router` is one."""
+
+    engine: Any
+    team: Team | None
+    closed: bool
+    handlers: Handlers
+
+    def __init__(self) -> None:
+        self.requests: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
+        self.awaited: set[str] = set()  # what something outside may still wake: no run is done meanwhile
+        self.runner: int | None = None
+        self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
+        self._bell = Bell()
+        self._say = threading.RLock()  # who sets `stop`
+
+    # -- the runner's side
+
+    def serve(self) -> None:
+        """Runs what other threads asked for: this is the quiescent point."""
+        if self.requests.empty():
+            return
+        with self._rest():
+            while True:
+                try:
+                    job, done = self.requests.get_nowait()
+                except queue.Empty:
+                    return
+                job()
+                done.set()
+
+    def _take_over(self) -> None:
+        """From here on this thread alone finds the router at rest, when it says so."""
+        with self._quiet:
+            self.runner = threading.get_ident()
+
+    def _hand_back(self) -> None:
+        with self._quiet:
+            self.runner = None
+            self.serve()
+
+    def _was_called(self) -> bool:
+        """Whether the loop came back for a call only; takes the reason away."""
+        stop = self.engine.cells[0]["stop"]
+        with self._say:
+            if stop.value != CALL:
+                return False
+            stop.load(0)
+            return True
+
+    # -- anybody's side
+
+    def please_stop(self) -> None:
+        """Asks the loop to end after the task that runs now."""
+        if self.team is not None:
+            self.team.stop()
+            return
+        with self._say:
+            self.engine.cells[0]["stop"].load(STOP)
+        self._bell.ring()
+
+    def post(self, job: Callable[[], None]) -> threading.Event:
+        """`job` runs at the next quiescent point, and the event tells that it has.  Signal handlers may call this."""
+        done = threading.Event()
+        self.requests.put((job, done))
+        self._call()
+        return done
+
+    def _call(self) -> None:
+        """The runner comes back to Python, to go on after that."""
+        if self.team is not None:
+            self.team.call()
+            return
+        stop = self.engine.cells[0]["stop"]
+        with self._say:
+            if self.runner is not None and not stop.value:
+                stop.load(CALL)
+        self._bell.ring()
+
+    def _rest(self) -> contextlib.AbstractContextManager[None]:
+        """No other thread runs packet code meanwhile."""
+        return self.team.rest() if self.team is not None else contextlib.nullcontext()
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise MezzoError("the router is closed")
+
+    def at_rest(self, job: Callable[[], Any]) -> Any:
+        """Runs `job` where no packet code runs, and gives its result: for what changes rings and frames."""
+        self._require_open()
+        return self._at_rest(job)
+
+    def _at_rest(self, job: Callable[[], Any]) -> Any:
+        """Runs `job` where no packet code runs, and gives its result."""
+        if self.runner == threading.get_ident():
+            with self._rest():
+                return job()
+        with self._quiet:
+            if self.runner is None:
+                return job()
+        box: list[Any] = []
+
+        def boxed() -> None:
+            try:
+                box.append((True, job()))
+            except Exception as trouble:
+                box.append((False, trouble))
+
+        done = self.post(boxed)
+        with self.team.aside() if self.team is not None else contextlib.nullcontext():
+            while not done.wait(0.1):
+                with self._quiet:
+                    if self.runner is None:
+                        self.serve()
+        fine, result = box[0]
+        if not fine:
+            raise result
+        return result
+
+    def read(self, path: str, argument: str = "") -> str:
+        """The text of a read handler, `element.handler` or a global one."""
+        plain = self.handlers.kept.get(path)
+        if plain is not None:
+            return plain()
+        if self.closed:
+            raise HandlerError(520, "the router is closed")
+        plain = self.handlers.plain(path)
+        if plain is not None:
+            return plain()
+        return str(self._at_rest(lambda: self.handlers.read(path, argument)))
+
+    def write(self, path: str, text: str = "") -> None:
+        if self.closed:
+            raise HandlerError(520, "the router is closed")
+        self._at_rest(lambda: self.handlers.write(path, text))
