@@ -94,13 +94,17 @@ class StateField:
 
 @dataclass(frozen=True)
 class Handler:
-    """A named door of an element.  flags as Click prints them: r w + % . $ b c U D (without r and w)."""
+    """A named door of an element.  flags as Click prints them: r w + % . $ b c U D (without r and w).
+
+    `private`: for scripts and the command line; who comes by a control socket finds no such handler.
+    """
 
     name: str
     read: Callable[[Any, str], Any] | None = None
     write: Callable[[Any, str], None] | None = None
     doc: str = ""
     flags: str = ""
+    private: bool = False
 
 
 def read(name: str, doc: str = "", *, param: bool = False, flags: str = "") -> Callable[[Any], Any]:
@@ -309,6 +313,10 @@ class Element(Wired):
             raise ConfigError(f"{self.name}: not ready: the router has not started")
         return self.engine.call(self.index, function, *args)
 
+    def other_handler(self, name: str) -> Handler | None:
+        """A handler that is in no table: for elements that answer to any name."""
+        return None
+
     def wake_task(self) -> None:
         self.router.wake(self, "self")
 
@@ -367,6 +375,7 @@ def _handlers_of(cls: type[Element]) -> dict[str, Handler]:
             part.get("write") or old.write,
             part.get("doc") or old.doc,
             part.get("flags") or old.flags,
+            old.private,
         )
 
     said = USUAL_READS | (cls.reads if isinstance(cls.reads, dict) else {})
