@@ -77,7 +77,7 @@ class Handlers:
             raise HandlerError(510, f"there is no element `{owner}`" + (f"; did you mean {near}?" if near else ""))
         if element.name in self.unready and name in element.handler_table and name not in element.early:
             raise HandlerError(520, f"`{element.name}` is not ready: the router is still starting")
-        handler = self.table(element).get(name)
+        handler = self.table(element).get(name) or element.other_handler(name)
         if handler is None:
             raise HandlerError(
                 511, f"`{owner}` has no handler `{name}`; it has {', '.join(sorted(self.table(element)))}"
