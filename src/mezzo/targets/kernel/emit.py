@@ -8,8 +8,9 @@ ways meet before it: nothing is written twice, no stack is used up, and what is 
 what all agree on.  Elements are written in an order in which each comes after those that push to it; a connection that
 leads back is an exit, by which the packet comes in again.
 
-An exit is a verdict: up to the router with a record, or to a wire as plain bytes.  A part too large for one program is
-several, in the same order; a connection from one to a later one is a record and a tail call.
+An exit is a verdict: up to the router with a record (by an AF_XDP socket of the queue, where there are some), or to a
+wire as plain bytes.  A part too large for one program is several, in the same order; a connection from one to a later
+one is a record and a tail call.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mezzo.ir.module import Program
-from mezzo.ir.ops import KILL
+from mezzo.ir.ops import KILL, PUNT
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import UNSET, Facts
-from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, DROP, PASS, TAIL_CALL, Frame
-from mezzo.targets.kernel.layout import Layout, packet_functions
+from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL, Frame
+from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_SOCKET, Layout, packet_functions
 from mezzo.targets.kernel.lower_stmt import run
+from mezzo.targets.kernel.plan import Port, punt
+from mezzo.targets.kernel.text import RARE
 
-TX, REDIRECT = 3, 51  # XDP_TX, and the helper bpf_redirect_map
-Port = tuple[int, int]  # an instance and one of its ports
+TX, REDIRECTED, REDIRECT, LENGTH = 3, 4, 51, 188  # verdicts; the helpers bpf_redirect_map, bpf_xdp_get_buff_len
+PROGRAMS = "programs"  # the map of a part's programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,25 @@ class Wire:
     verdict: str
     symbol: str = ""
     key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """What one device input reaches: `placed`, entered by `entries`.
+
+    With `wire` packets come from an interface, to the first entry; else with a record that says which.  `wires`: what
+    leaves by a wire; `ups`: what goes up, and its way.  `sockets`: the map of AF_XDP sockets by which it does; without
+    one it goes with XDP_PASS, and ways are numbered as found.  `first`: of its programs in the map of programs.
+    """
+
+    placed: tuple[int, ...]
+    entries: tuple[Port, ...]
+    wire: bool = False
+    wires: Mapping[Port, Wire] = field(default_factory=dict)
+    ups: Mapping[Port, int] = field(default_factory=dict)
+    sockets: str = ""
+    first: int = 0
+    frags: bool = False  # packets of several buffers may come, and go up whole
 
 
 def order_of(program: Program, placed: Sequence[int]) -> list[int]:
@@ -84,12 +106,8 @@ class Joints:
         return len(self.entries) + list(self.tails).index(to)
 
 
-PROGRAMS = "programs"  # the map of a part's programs
-
-
 class Emitter(Frame):
-    """Writes one program of a part.  With `wire` packets come from an interface, to the first entry; else with a record
-    that says which.  `wires`: what leaves by a wire; the rest goes on in another program, or leaves with a record."""
+    """Writes one program of a road, with `placed` of its instances; to the `root` come packets from a wire."""
 
     def __init__(
         self,
@@ -97,17 +115,17 @@ class Emitter(Frame):
         placed: Sequence[int],
         layout: Layout,
         joints: Joints,
+        road: Road,
         *,
+        root: bool = True,
         blobs: dict[tuple[int, str], int] | None = None,
         frame_size: int = 2048,
         virtual: bool = False,
-        wire: bool = False,
-        wires: Mapping[Port, Wire] | None = None,
     ) -> None:
         super().__init__(program, layout, blobs or {}, frame_size, virtual)
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
-        self.joints, self.wire, self.wires = joints, wire, wires or {}
+        self.joints, self.road, self.wire = joints, road, road.wire and root
         self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
         self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
         self.ports = {i: self.t.slot("i32", "0") for i in self.order}
@@ -122,7 +140,7 @@ class Emitter(Frame):
         for i in sorted(self.faulting):
             self.instance = i
             self.t.at(f"fault{i}")
-            self.drop(-2)
+            self.drop(FAULT)
         for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
             self.t.at(label)
             self.t.do(f"ret i32 {verdict}")
@@ -137,6 +155,8 @@ class Emitter(Frame):
         t = self.t
         if self.wire:
             self.arrive()
+            if self.road.frags:
+                self._several_buffers()
             self._go(self.joints.entries[0])
             return
         way = self.arrive_with_record()
@@ -152,6 +172,18 @@ class Emitter(Frame):
             for place, at in known.items():
                 self.move(place, str(at))
             self._go(to)
+
+    def _several_buffers(self) -> None:
+        """A packet of several buffers goes up as it came: a program sees the first one only."""
+        t = self.t
+        whole, several = t.label("whole"), t.label("several")
+        length = t.helper(LENGTH, "ptr %ctx")
+        t.branch(t.op(f"icmp eq i64 {length}, {self.memory_bytes()}"), whole, several, RARE)
+        t.at(several)
+        facts, self.instance = self.facts.copy(), self.joints.entries[0][0]
+        self._up(record.WHOLE)
+        t.at(whole)
+        self.facts = facts
 
     def _go(self, to: Port) -> None:
         """On to the input of a placed instance."""
@@ -174,12 +206,12 @@ class Emitter(Frame):
         self.scopes.pop()
 
     def leave(self, port: int, reason: int) -> None:
-        outputs = self.linked.outputs
+        outputs, key = self.linked.outputs, (self.instance, port)
         to = outputs[port] if port < len(outputs) else None
-        if (self.instance, port) in self.wires or (to is not None and self._is_cut(to)):
-            key = self.instance, port
-            self.exits[key] = self.exits[key].both(self.known()) if key in self.exits else self.known()
-            self.t.jump(f"exit{self.instance}_{port}")
+        if port == PUNT:
+            self._punt()
+        elif key in self.road.wires or key in self.road.ups or (to is not None and self._is_cut(to)):
+            self._exit(key)
         elif to is not None:
             self._go(to)
         elif reason >= 0 or port != KILL:
@@ -187,30 +219,69 @@ class Emitter(Frame):
         else:
             self.t.jump("dead")
 
+    def _exit(self, key: Port) -> None:
+        self.exits[key] = self.exits[key].both(self.known()) if key in self.exits else self.known()
+        self.t.jump(f"exit{key[0]}_{abs(key[1])}{'p' * (key[1] < 0)}")
+
+    def _punt(self) -> None:
+        """Up, as it came in, through the same instance there."""
+        t, inputs, i = self.t, range(max(len(self.linked.inputs), 1)), self.instance
+        labels = [t.label("punt") for _ in inputs]
+        if len(inputs) > 1:
+            cases = " ".join(f"i32 {n}, label %{labels[n]}" for n in inputs[1:])
+            t.do(f"switch i32 {t.op(f'load i32, ptr {self.ports[i]}')}, label %{labels[0]} [{cases}]")
+        else:
+            t.jump(labels[0])
+        for n, label in zip(inputs, labels, strict=True):
+            t.at(label)
+            self._exit((i, punt(n)))
+
     def _is_cut(self, to: Port) -> bool:
         """Whether a connection leads out of the part, or back."""
         return self.rank.get(to[0], -1) <= self.rank[self.instance]
 
     def _exits(self) -> None:
-        joints = self.joints
+        joints, road = self.joints, self.road
         for key, facts in self.exits.items():
-            (self.instance, _), self.facts = key, facts
-            self.t.at(f"exit{key[0]}_{key[1]}")
-            to = self.linked.outputs[key[1]]
-            if key in self.wires:
-                self._to_wire(self.wires[key])
+            (self.instance, port), self.facts = key, facts
+            self.t.at(f"exit{key[0]}_{abs(port)}{'p' * (port < 0)}")
+            to = self.linked.outputs[port] if port >= 0 else None
+            if key in road.wires:
+                self._to_wire(road.wires[key])
+            elif key in road.ups:
+                self._up(road.ups[key])
             elif to is not None and joints.programs.get(to[0], -1) > joints.programs[self.instance]:
                 self._to_program(to)
             else:
+                assert not road.sockets, f"the plan tells the way of output {port} of `{self.linked.name}`"
                 joints.exits.append(key)
-                self.leave_with_record(len(joints.exits) - 1)
-                self.t.do(f"ret i32 {PASS}")
+                self._up(len(joints.exits) - 1)
+
+    def _up(self, way: int) -> None:
+        """To the router, by the socket of the packet's queue."""
+        self.leave_with_record(way)
+        if self.road.sockets:
+            queue = self.t.op(f"load i32, ptr {self.t.gep('%ctx', CONTEXT['queue'])}, align 4")
+            self._redirect(self.road.sockets, queue, NO_SOCKET)
+        else:
+            self.t.do(f"ret i32 {PASS}")
+
+    def _redirect(self, symbol: str, key: str, otherwise: int) -> None:
+        """To what a map has under a key; where there is nothing the packet dies for that reason."""
+        t = self.t
+        verdict = t.helper(REDIRECT, f"ptr {self.map(symbol)}", f"i32 {key}", f"i64 {DROP}", result="i32")
+        done, lost = t.label("sent"), t.label("lost")
+        t.branch(t.op(f"icmp eq i32 {verdict}, {REDIRECTED}"), done, lost, RARE)
+        t.at(lost)
+        self.drop(otherwise)
+        t.at(done)
+        t.do(f"ret i32 {REDIRECTED}")
 
     def _to_program(self, to: Port) -> None:
         """On in another program of the part (bpf_tail_call comes back only where that is not there)."""
         self.joints.tail(to, self.facts.known)
         self.leave_with_record(self.joints.number(to))
-        number = self.joints.programs[to[0]]
+        number = self.road.first + self.joints.programs[to[0]]
         self.t.helper(TAIL_CALL, "ptr %ctx", f"ptr {self.map(PROGRAMS)}", f"i32 {number}")
         self.t.jump(self.fault())
 
@@ -222,7 +293,6 @@ class Emitter(Frame):
             moved = t.helper(ADJUST_HEAD, "ptr %ctx", f"i32 {t.op(f'trunc i64 {by} to i32')}")
             self.check(t.op(f"icmp eq i64 {moved}, 0"))
         if wire.verdict == "redirect":
-            verdict = t.helper(REDIRECT, f"ptr {self.map(wire.symbol)}", f"i32 {wire.key}", "i64 0")
-            t.do(f"ret i32 {t.op(f'trunc i64 {verdict} to i32')}")
+            self._redirect(wire.symbol, str(wire.key), NO_DEVICE)
         else:
             t.do(f"ret i32 {TX if wire.verdict == 'tx' else PASS}")

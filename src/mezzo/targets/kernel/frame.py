@@ -34,7 +34,7 @@ MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
 ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
 TAIL_CALL = 12
 ABORTED, DROP, PASS = 0, 1, 2  # verdicts of XDP
-CONTEXT = {"data": 0, "data_end": 4, "data_meta": 8}
+CONTEXT = {"data": 0, "data_end": 4, "data_meta": 8, "queue": 16}  # fields of struct xdp_md
 
 
 @dataclass

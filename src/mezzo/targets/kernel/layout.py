@@ -29,6 +29,8 @@ SMALL_ARRAY = 4096  # bytes up to which an array lies in @state
 ROOM = 4096 + 64  # bytes in passing, a lane
 VARIABLES = 2048  # of loops, a lane
 PREFIXES = 1 << 22  # entries an LPM trie may have; it takes memory for those it has
+NAMES = ("no device", "up without socket", "fault", "no output")  # drops of every instance, before its own reasons
+NO_DEVICE, NO_SOCKET, FAULT, NO_OUTPUT = range(-len(NAMES), 0)
 
 
 def mem_bytes(type: Type) -> int:
@@ -71,8 +73,8 @@ class Layout:
     room: int  # where the bytes in passing are, in a lane; behind them variables of loops
 
     def drop(self, instance: int, reason: int) -> int:
-        """Where the counter of a reason is in a lane; -1 is no output, -2 fault."""
-        return self.drops[instance] + 8 * (reason + 2)
+        """Where the counter of a reason is in a lane; those of NAMES have negative numbers."""
+        return self.drops[instance] + 8 * (reason + len(NAMES))
 
 
 def lanes_needed() -> int:
@@ -108,7 +110,7 @@ def lay_out(program: Program, placed: Sequence[int], blobs: dict[tuple[int, str]
                 places[i, state.name] = Place(symbol)
                 maps[symbol] = _map(state, blobs.get((i, state.name), 0))
         drops[i] = lane
-        lane += 8 * (2 + len(unit.reasons))
+        lane += 8 * (len(NAMES) + len(unit.reasons))
     room = -(-lane // LINE) * LINE
     lane, lanes = -(-(room + ROOM + VARIABLES) // LINE) * LINE, lanes_needed()
     maps["state"] = Map(bpf.MAP_ARRAY, 4, -(-shared // 8) * 8, 1, bpf.MMAPABLE)

@@ -24,7 +24,7 @@ from mezzo.targets.kernel.refusal import explain
 CPU, FEATURES = "v3", "+allows-misaligned-mem-access"  # BPF's version 3: Linux 5.3
 BY_DESCRIPTOR, BY_VALUE, BY_CODE = 1, 2, 4
 FUNCTION, PROTOTYPE = 12, 13  # kinds of BTF
-NAME = "mezzo"
+NAME = "mezzo_xsk"  # by which ports know a program of ours
 
 
 @once
@@ -116,11 +116,12 @@ def types_of(found: Object) -> bytes:
     return head + records + strings
 
 
-def load(text: str, spans: list[Span | None], maps: Maps, use_disk: bool = True) -> tuple[int, int]:
+def load(text: str, spans: list[Span | None], maps: Maps, use_disk: bool = True, flags: int = 0) -> tuple[int, int]:
     """(the program's descriptor, its instructions); MezzoError says at which Python line the kernel refuses it."""
     found = object_of(text, use_disk)
     known = tuple(at // 8 for at, _ in found.functions) if found.calls else ()
     try:
-        return bpf.load_code(patch(found, maps), NAME, types=types_of(found), functions=known), len(found.code) // 8
+        fd = bpf.load_code(patch(found, maps), NAME, flags, types=types_of(found), functions=known)
     except bpf.Refused as refusal:
         raise explain(refusal, found, spans) from refusal
+    return fd, len(found.code) // 8

@@ -13,15 +13,17 @@ from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena, Packet
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.cells import Views, make_cell
-from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints, Port, Wire, order_of
+from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints, Road, Wire, order_of
 from mezzo.targets.kernel.frame import ABORTED, DROP
-from mezzo.targets.kernel.layout import WORDS, Map, lay_out, packet_functions
+from mezzo.targets.kernel.layout import NAMES, WORDS, Map, lay_out, packet_functions
 from mezzo.targets.kernel.load import Maps, load
+from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.refusal import KernelRefusal
 
-NAMES = ("fault", "no output")
 MOST_NODES = 2000  # of IR in a program: twice as many take more than 512 bytes of stack
+MOST_QUEUES = 256  # of a device that have sockets
 KINDS = ("scalar", "array", "table", "lpm", "blob")
+DEVICES = "devices"  # the map of interfaces that packets are redirected to
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,14 @@ class Loaded:
 
 
 class Part:
-    """The placed instances of a program.  `entries`: where packets may be given to it; `cells`: the contents of its
-    state, which it takes over."""
+    """The placed instances of a program; `cells`: the contents of its state, which it takes over.
+
+    With a plan there is a root program for each device input, `roots[n]` for `plan.entries[n]`: to be attached to its
+    interface, with sockets of its queues in map `sockets{n}`, by queue, and interfaces in `devices`, by `plan.keys`.
+    Without one there is one root, for packets that are given to it at `entries` with a record.
+    """
+
+    plan: KernelPlan | None = None
 
     def __init__(
         self,
@@ -50,50 +58,70 @@ class Part:
         wires: Mapping[Port, Wire] | None = None,
         more: Mapping[str, Map] | None = None,
         use_disk: bool = True,
+        roads: Sequence[Road] = (),
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
+        one = Road(self.placed, tuple(entries), wire, wires or {})
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
         self.layout = lay_out(program, self.placed, self.blobs)
-        programs = Map(bpf.MAP_PROG_ARRAY, 4, 4, max(len(placed), 1))
-        self.layout.maps.update({PROGRAMS: programs, **(more or {})})
+        most = sum(len(road.placed) for road in roads or (one,))
+        self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **(more or {})})
         self.maps = Maps.make(self.layout)
         self.views = Views(self.maps)
         self.programs: list[Loaded] = []
+        self.roots: list[Loaded] = []
         try:
             self.cells: dict[int, dict[str, Any]] = {i: {} for i in placed}
             for i, state in states:
                 place = self.layout.places[i, state.name]
                 self.cells[i][state.name] = make_cell(self.views, place, state, cells[i][state.name])
-            self._load(split(program, self.placed), wire, use_disk, frame_size=frame_size, virtual=virtual, wires=wires)
+            for road in roads or (one,):
+                self._load(road, use_disk, frame_size=frame_size, virtual=virtual)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, groups: list[list[int]], wire: bool, use_disk: bool, **options: Any) -> None:
-        """Loads a program for each group; one that the verifier finds too large becomes two."""
+    @classmethod
+    def of(cls, plan: KernelPlan, cells: Sequence[Mapping[str, Any]], *, frags: bool = False, **options: Any) -> Part:
+        """The part of a plan; with `frags` its programs take packets of several buffers (and send them up whole)."""
+        roads = roads_of(plan, frags)
+        more = {f"sockets{n}": Map(bpf.MAP_XSK, 4, 4, MOST_QUEUES) for n in range(len(roads))}
+        more[DEVICES] = Map(bpf.MAP_DEVMAP, 4, 4, max(len(plan.keys), 1))
+        part = cls(plan.program, plan.placed, plan.entries, cells, more=more, roads=roads, **options)
+        part.plan = plan
+        return part
+
+    def _load(self, road: Road, use_disk: bool, **options: Any) -> None:
+        """Loads the programs of a road; one that the verifier finds too large becomes two."""
+        groups, start = split(self.program, road.placed), len(self.programs)
         while True:
             number = {i: n for n, group in enumerate(groups) for i in group}
-            joints = Joints(self.entries, number)
+            joints = Joints(road.entries, number)
             try:
                 for n, group in enumerate(groups):
                     emitter = Emitter(
-                        self.program, group, self.layout, joints, blobs=self.blobs, wire=wire and n == 0, **options
+                        self.program, group, self.layout, joints, road, root=n == 0, blobs=self.blobs, **options
                     )
-                    text = emitter.module()
-                    fd, size = load(text, emitter.t.spans, self.maps, use_disk)
-                    self.programs.append(Loaded(fd, size, text))
-                    bpf.map_put(self.maps.descriptors[PROGRAMS], n.to_bytes(4, "little"), fd.to_bytes(4, "little"))
+                    self._load_one(emitter, road, n, use_disk)
             except KernelRefusal as refusal:
-                large = groups[len(self.programs)]
-                if not refusal.is_size or len(large) == 1:
+                at = len(self.programs) - start
+                if not refusal.is_size or len(groups[at]) == 1:
                     raise
-                groups[len(self.programs) : len(self.programs) + 1] = halves(large)
-                self._unload()
+                groups[at : at + 1] = halves(groups[at])
+                self._unload(start)
                 continue
             self.number, self.exits = number, joints.exits
+            self.roots.append(self.programs[start])
             return
+
+    def _load_one(self, emitter: Emitter, road: Road, number: int, use_disk: bool) -> None:
+        text = emitter.module()
+        fd, size = load(text, emitter.t.spans, self.maps, use_disk, bpf.HAS_FRAGS if road.frags else 0)
+        self.programs.append(Loaded(fd, size, text))
+        key = (road.first + number).to_bytes(4, "little")
+        bpf.map_put(self.maps.descriptors[PROGRAMS], key, fd.to_bytes(4, "little"))
 
     # -- running
 
@@ -136,16 +164,48 @@ class Part:
         """The program that packets from a wire come to."""
         return self.programs[0].fd
 
-    def _unload(self) -> None:
-        for one in self.programs:
+    def _unload(self, start: int = 0) -> None:
+        for one in self.programs[start:]:
             os.close(one.fd)
-        self.programs.clear()
+        del self.programs[start:]
 
     def close(self) -> None:
         """Unloads the programs and gives the maps back."""
         self._unload()
         self.views.close()
         self.maps.close()
+
+
+def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
+    """A road for each device input, with what can be reached from there."""
+    roads: list[Road] = []
+    for n, entry in enumerate(plan.entries):
+        placed = reached(plan, entry[0])
+        wires = {port: _wire(plan, entry[0], to) for port, to in plan.wires.items() if port[0] in placed}
+        ups = {port: way for port, way in plan.ways.items() if port[0] in placed}
+        first = sum(len(road.placed) for road in roads)
+        roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags))
+    return roads
+
+
+def _wire(plan: KernelPlan, entry: int, to: int) -> Wire:
+    """What leads out by the interface by which it came in, needs no map."""
+    if to not in plan.devices:
+        return Wire("pass")
+    return Wire("tx") if plan.devices[to] == plan.devices[entry] else Wire("redirect", DEVICES, plan.keys[to])
+
+
+def reached(plan: KernelPlan, start: int) -> tuple[int, ...]:
+    """The placed instances that packets reach from one, in the order of the plan."""
+    placed, seen, todo = set(plan.placed), {start}, [start]
+    while todo:
+        i = todo.pop()
+        for port, to in enumerate(plan.program.instances[i].outputs):
+            leaves = (i, port) in plan.ways or (i, port) in plan.wires
+            if to is not None and not leaves and to[0] in placed and to[0] not in seen:
+                seen.add(to[0])
+                todo.append(to[0])
+    return tuple(i for i in plan.placed if i in seen)
 
 
 def split(program: Program, placed: Sequence[int]) -> list[list[int]]:

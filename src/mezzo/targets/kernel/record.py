@@ -9,6 +9,8 @@ It is what an arena's metadata line holds, with the packet's ends in other words
 
 so a level that has an arena copies all from byte 8 on as it is.  A packet from the wire has no record: its marks are
 unset, its annotations zero, and its data begins at HEADROOM, where the arena's would.
+
+A program that came to a packet of several buffers sends it up at once, by way WHOLE: as it came from the wire.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from mezzo.packet.arena import ANNO_SIZE, HEADROOM, META, PACKET, Arena, Packet
 WAY, FRONT, DATA = 0, 4, 6
 SIZE = META["anno"][0] + ANNO_SIZE
 SAME = 8  # from here on the record is the arena's metadata
+WHOLE = 0xFFFF_FFFF
 PAD = 16  # bytes in front of the data that come along when the router hands over a packet: XDP has none under 14 bytes
 
-__all__ = ["DATA", "FRONT", "HEADROOM", "PAD", "SAME", "SIZE", "WAY", "pack", "unpack"]
+__all__ = ["DATA", "FRONT", "HEADROOM", "PAD", "SAME", "SIZE", "WAY", "WHOLE", "pack", "unpack"]
 
 
 def pack(arena: Arena, packet: Packet, way: int) -> tuple[bytes, bytes]:

@@ -13,8 +13,8 @@ from typing import Any
 from mezzo.base import Diagnostic
 from mezzo.ir.module import Program
 from mezzo.packet.arena import Arena, Packet
-from mezzo.targets.kernel.emit import Port
 from mezzo.targets.kernel.part import Part
+from mezzo.targets.kernel.plan import Port, punt
 from mezzo.targets.python.run import Engine as PythonEngine
 from mezzo.targets.python.run import Instance as PythonInstance
 
@@ -39,6 +39,9 @@ class Instance(PythonInstance):
         engine.seed = part.word("random")
         if where is None:
             engine.arena.free(packet.frame)
+            return
+        if where[1] < 0:
+            engine.instances[where[0]].work_on(punt(where[1]), packet)
             return
         to = engine.program.instances[where[0]].outputs[where[1]]
         assert to is not None, "an exit leads somewhere"

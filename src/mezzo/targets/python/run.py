@@ -195,6 +195,9 @@ class Instance:
     def take_in(self, port: int, packet: Packet) -> None:
         """A packet is pushed to input `port`."""
         self.engine.saw(self.number, port, packet)
+        self.work_on(port, packet)
+
+    def work_on(self, port: int, packet: Packet) -> None:
         if "push" in self.code:
             self.code["push"](self, port, packet)
             return
