@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from mezzo.base import Diagnostic, Span
 from mezzo.ir import ops
 from mezzo.ir.module import Linked, Unit
-from mezzo.ir.spec import nodes
+from mezzo.ir.spec import called, nodes
 from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.lower import EXPR
 from mezzo.targets.kernel.lower_stmt import STMT
@@ -48,6 +48,30 @@ def refusals(linked: Linked) -> list[Diagnostic]:
         for reason, span in rules:
             found.setdefault(reason, Diagnostic(f"`{linked.name}` stays out of the kernel: {reason}", span))
     return list(found.values())
+
+
+def troubles(unit: Unit, body: ops.Body, around: Span | None = None) -> Iterator[tuple[str, Span | None]]:
+    """(reason, place) of all in statements at the end of a role, and in the helpers they call, that does not go."""
+    yield from _troubles(unit, body, around)
+    for name in helpers(unit, body):
+        function = unit.function(name)
+        assert function is not None, "the unit is valid"
+        yield from _troubles(unit, function.body, function.span)
+    yield from _not_last(body, around)
+
+
+def helpers(unit: Unit, part: object) -> list[str]:
+    """The helpers that statements or an expression call, and those that these call."""
+    found: dict[str, None] = {}
+    todo = sorted(called(part))
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = None
+            function = unit.function(name)
+            assert function is not None, "the unit is valid"
+            todo += sorted(called(function.body))
+    return list(found)
 
 
 def _troubles(unit: Unit, part: object, around: Span | None) -> Iterator[tuple[str, Span | None]]:
@@ -87,12 +111,12 @@ def _not_last(body: ops.Body, around: Span | None) -> Iterator[tuple[str, Span |
         around = getattr(statement, "span", None) or around
         rest = body[place + 1 :]
         ends = not rest or (isinstance(rest[0], ops.Return) and rest[0].value is None)
-        if isinstance(statement, ops.If | ops.For) and _sends(statement):
+        if isinstance(statement, ops.If | ops.For) and sends(statement):
             inner = (*statement.then, *statement.orelse) if isinstance(statement, ops.If) else statement.body
             sides = (statement.then, statement.orelse) if isinstance(statement, ops.If) else (statement.body,)
             for side in sides:
                 yield from _not_last(side, around)
-            open_end = any(_sends(side) and not _returns(side) for side in sides)
+            open_end = any(sends(side) and not returns(side) for side in sides)
             if open_end and (not ends or isinstance(statement, ops.For)) and inner:
                 yield SENT, around
         elif isinstance(statement, ops.Emit) and not ends:
@@ -102,13 +126,13 @@ def _not_last(body: ops.Body, around: Span | None) -> Iterator[tuple[str, Span |
 SENT = "it goes on after it has sent the packet, which is in the next element's hands then"
 
 
-def _sends(part: object) -> bool:
+def sends(part: object) -> bool:
     return any(isinstance(n, ops.Emit) for n in nodes(part))
 
 
-def _returns(body: ops.Body) -> bool:
+def returns(body: ops.Body) -> bool:
     """Whether no way leads to what stands behind the body."""
     last = body[-1] if body else None
     if isinstance(last, ops.If):
-        return _returns(last.then) and _returns(last.orelse)
+        return returns(last.then) and returns(last.orelse)
     return isinstance(last, ops.Return)
