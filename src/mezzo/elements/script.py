@@ -1,12 +1,12 @@
 """Script and DriverManager: small programs in the configuration that ask and tell handlers.
 
 Scripts run in ordinary Python (`script_run`), between packets.  Where Click is silent or odd: `run` on a script that
-waits starts it anew; `$(name)` is always a handler and `$name` always a variable.
+waits starts it anew; `$(name)` is always a handler and `$name` always a variable; a packet script that stops at a
+`wait` or `pause` drops its packet.
 """
 
 from mezzo.base import MezzoError
 from mezzo.elements import (
-    KILL,
     Arg,
     ConfigError,
     Element,
@@ -14,6 +14,7 @@ from mezzo.elements import (
     Raw,
     Rest,
     entry,
+    i64,
     python,
     random,
     read,
@@ -21,76 +22,159 @@ from mezzo.elements import (
     u64,
     write,
 )
-from mezzo.elements.script_functions import FUNCTIONS, words_of
+from mezzo.elements.confparse import split_words
+from mezzo.elements.script_functions import FUNCTIONS, PRIVATE, show_bool, words_of
 from mezzo.elements.script_program import Instruction, read_program, split_first
 from mezzo.elements.script_run import Runner
+from mezzo.elements.script_signals import DESK, signal_name, signal_number
 from mezzo.elements.units import parse_int
 
-TYPES = ("ACTIVE", "PASSIVE", "DRIVER", "PACKET")
+TYPES = ("ACTIVE", "PASSIVE", "DRIVER", "PACKET", "PROXY", "SIGNAL")
+LISTENS = ("", "end", "return", "stop")  # how a signal script ended that is there for the next signal
 
 
 class Script(Element):
     """Runs instructions: sets variables, asks and tells handlers, prints, waits, and stops the router.
 
-    Instructions: `set VAR TEXT`, `init VAR TEXT` (once, at the start), `print [>FILE|>>FILE] TEXT|HANDLER`, `printn`,
-    `read HANDLER`, `write HANDLER TEXT`, `save HANDLER FILE`, `append HANDLER FILE`, `wait TIME`, `pause [COUNT]`,
-    `label NAME`, `goto NAME [CONDITION]`, `loop`, `return [TEXT]`, `error [TEXT]`, `end`, `exit`, `stop`.  With a `q`
-    behind (`setq`, `initq`, `readq`, `writeq`, `returnq`, `errorq`) quotes are taken away.  `$VAR` is a variable,
-    `$(HANDLER ARGUMENT...)` what a handler says; a script's own functions need no element name: `$(add $x 1)`.
-    `$args`, `$1`, `$#` are what `run` was given, `$?` says how the last write went (0 is well).
+    Instructions: `set VAR TEXT`, `init VAR TEXT` (once, at the start), `export VAR [TEXT]` (as `init`, and VAR can be
+    read as a handler), `print [>FILE|>>FILE] TEXT|HANDLER`, `printn`, `read HANDLER`, `write HANDLER TEXT`,
+    `save HANDLER FILE`, `append HANDLER FILE`, `wait TIME`, `pause [COUNT]`, `label NAME`, `goto NAME [CONDITION]`,
+    `loop`, `return [TEXT]`, `error [TEXT]`, `end`, `exit`, `stop`.  `goto` takes begin, end, error, exit and stop for
+    labels, too.  With a `q` behind (`setq`, `initq`, `exportq`, `returnq`, `errorq`; `readq`, `writeq`, `printq` and
+    `printnq` for what the handler is given) quotes are taken away.  `$VAR` is a variable, `$(HANDLER ARGUMENT...)` what
+    a handler says; a script's own functions need no element name: `$(add $x 1)`.  `$args`, `$1`, `$#` are what `run`
+    was given, `$?` says how the last write went (0 is well), `$$` is the number of this process.
 
     An ACTIVE script starts with the router, a PASSIVE one when its `run` handler is used.  A DRIVER script says what
-    happens when the router is to stop: it takes a step, and only where it has ended the router stops.  A PACKET script
-    runs for each packet, and returns the output by which it leaves; `exit` drops it.  TYPE PACKET is assumed where a
-    script has inputs.
+    happens when the router is to stop: it takes a step, and only where it has ended the router stops.
+
+    A PACKET script runs for each packet, which `$input` says the input of, and returns the output by which it leaves;
+    `exit` drops it.  TYPE PACKET is assumed where a script has inputs.
+
+    A PROXY script runs for every handler that a script does not have anyway: `$0` is the handler's name, `$write` says
+    whether it was written.  TYPE SIGNAL INT HUP runs between packets, soon after one of these signals came, and `$1`
+    names it.  While it waits, and after `exit` or `error`, a signal does what it does without the script.
+    `print` and `cat` know no limits of who configures: these, `catq`, `getenv` and `kill` are for scripts, and
+    not there for who comes by a control socket.
     """
 
     ports, processing, flow = "-/-", "ah/ah", "x/x"
     instructions = Rest(Raw(), "INSTRUCTION TEXT")
-    type = Arg(Raw(), "", "ACTIVE, PASSIVE, DRIVER or PACKET", positional=False)
+    type = Arg(Raw(), "", "ACTIVE, PASSIVE, DRIVER, PACKET, PROXY or SIGNAL NAME...", positional=False)
     default_type = "ACTIVE"
     example = """s :: InfiniteSource(LIMIT 5) -> c :: Counter -> Discard;
-x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));"""
-    example_reads = {"c.count": "5", "x.run": "10"}
+x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));
+y :: Script(TYPE PROXY, return "$0 of $1");"""
+    example_reads = {"c.count": "5", "x.run": "10", "y.price tea": '"price of tea"'}
     see = ("DriverManager", "Message")
 
     # -- configuration
 
     def configure(self):
-        self.kind = self.type.upper() or ("PACKET" if self.ninputs else self.default_type)
-        if self.kind not in TYPES:
-            raise ConfigError(f"TYPE {self.kind} is none that this element has; write one of {', '.join(TYPES)}")
-        if self.ninputs != (self.kind == "PACKET") or (self.ninputs == 0 and self.noutputs):
-            raise ConfigError("a script of TYPE PACKET has one input, the others have no ports")
+        word, *signals = split_words(self.type) or [""]
+        self.kind = self.kind_of(word.upper(), signals)
+        if bool(self.ninputs) != (self.kind == "PACKET") or (self.ninputs == 0 and self.noutputs):
+            raise ConfigError("a script of TYPE PACKET has inputs, the others have no ports")
+        if self.ninputs > 1 and "pull" in self.input_kinds:
+            raise ConfigError("a script that packets are pulled through has one input")
         self.starts = self.kind in ("ACTIVE", "DRIVER")
         program = read_program(self.instructions, self.error)
+        self.export(program)
         if not program and self.kind == "DRIVER":
             program.append(Instruction("pause"))
         program.append(Instruction("stop" if self.kind == "DRIVER" else "end"))
         self.script = Runner(self, program)
 
+    def kind_of(self, word, signals):
+        """The TYPE, and into `numbers` the signals."""
+        kind = "PACKET" if word == "PUSH" else word or ("PACKET" if self.ninputs else self.default_type)
+        if kind not in TYPES:
+            raise ConfigError(f"TYPE {kind} is none that this element has; write one of {', '.join(TYPES)}")
+        if bool(signals) != (kind == "SIGNAL"):
+            wanted = "the signals' names behind it, as in TYPE SIGNAL INT" if kind == "SIGNAL" else "nothing behind it"
+            raise ConfigError(f"TYPE {kind} has {wanted}")
+        self.numbers = sorted({signal_number(name) for name in signals})
+        self.pending, self.listening = set(), True
+        return kind
+
+    def export(self, program):
+        """Variables that are handlers."""
+        names = [split_first(one.text)[0] for one in program if one.word == "export"]
+        for name in names:
+            if name in type(self).handler_table:
+                self.error(f"`{name}` cannot be exported: every script has a handler of this name")
+        own = {name: Handler(name, read=_variable(name), doc="an exported variable") for name in names}
+        self.handler_table = {**type(self).handler_table, **own}
+
     def initialize(self):
-        self.script.prepare()
         if self.kind == "DRIVER":
             others = [e for e in self.router.elements.values() if isinstance(e, Script) and e.kind == "DRIVER"]
             if others[0] is not self:
                 raise ConfigError(f"{others[0].name} decides about stops already; there is one script of TYPE DRIVER")
             self.router.stop_hooks.append(self.at_stop)
+        for number in self.numbers:
+            DESK.join(number, self.came)
+        self.settle()
+
+    def cleanup(self):
+        if self.numbers:
+            DESK.leave(self.came)
 
     def at_stop(self):
         """A DRIVER script is told that the router is to stop: does it want to go on?"""
-        return self.script.word != "stop" and self.script.advance(1)
+        return self.script.word != "stop" and self.advance(1)
+
+    def advance(self, steps):
+        """Goes on with the script; says whether it blocks.  An `error` that nobody asked for is said."""
+        blocks = self.script.advance(steps)
+        if self.script.failed:
+            self.script.complain(self.script.failed)
+        self.settle()
+        return blocks
+
+    # -- signals
+
+    def came(self, number):
+        """In the signal handler: takes note, for the next quiescent point."""
+        if self.listening and number not in self.pending:
+            self.pending.add(number)
+            self.router.post(lambda: self.signalled(number))
+        return self.listening
+
+    def signalled(self, number):
+        self.pending.discard(number)
+        if self.listening:
+            self.script.restart(signal_name(number))
+            self.advance(0)
+
+    def settle(self):
+        """Whether the script listens to signals, and keeps the router running for their sake."""
+        if not self.numbers:
+            return
+        started = self.script.asked != ""
+        self.listening = self.script.ended in LISTENS and not (started and self.script.blocked)
+        # No signal can move a virtual clock.
+        if self.listening and not self.router.virtual:
+            self.router.awaited.add(self.name)
+        else:
+            self.router.awaited.discard(self.name)
 
     # -- packet time
 
     def init(self):
+        self.begin()
         if self.starts:
             self.timer_after(0)
 
     @python
+    def begin(self):
+        # Every element is ready now.
+        self.script.prepare()
+
+    @python
     def timer(self):
         # The first time it fires to start the script.
-        self.script.advance(1 if self.script.waiting else 0)
+        self.advance(1 if self.script.waiting else 0)
 
     @entry
     def arm(self, ns: u64):
@@ -104,52 +188,83 @@ x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));"""
     def chance(self) -> u32:
         return random()
 
-    @python
-    def process(self, p):
-        script = self.script
-        script.restart("")
-        script.advance(0)
-        if script.ended == "exit" or script.failed is not None:
-            return KILL
-        return self.output(script.result.strip()) if script.ended == "return" else 0
+    def push(self, port, p):
+        out = i64(self.output_for(port))
+        if out < 0:
+            self.kill(p, "script")
+        else:
+            self.push(u32(out), p)
 
-    def output(self, text):
-        """The output that a packet script returns: a number, or true and false for 0 and 1."""
+    def pull(self, port):
+        p = self.pull(0)
+        if p is None:
+            return None
+        out = i64(self.output_for(0))
+        if out == 0:
+            return p
+        if out < 0:
+            self.kill(p, "script")
+        else:
+            self.push(u32(out), p)
+        self.wake_down()  # there may be more packets to pull
+        return None
+
+    @python
+    def output_for(self, port):
+        """Runs the script for a packet: the output that it returns, or -1."""
+        script = self.script
+        script.variables["input"] = str(port)
+        script.restart("")
+        self.advance(0)
+        if script.ended in ("end", "stop"):
+            return 0
+        return self.port_of(script.result.strip()) if script.ended == "return" else -1
+
+    def port_of(self, text):
+        """A port's number, or true and false for 0 and 1."""
         if text in ("true", "false"):
             return int(text == "false")
         try:
-            return parse_int(text) & 0xFFFF_FFFF
+            port = parse_int(text)
         except ValueError as trouble:
             self.script.complain(str(trouble))
-            return KILL
+            return -1
+        return port if 0 <= port < self.noutputs else -1
 
     # -- handlers
 
     @write("step", "takes the script past a blocking instruction, or past so many")
     def step(self, text):
-        self.script.advance(parse_int(text) if text.strip() else 1)
+        self.advance(parse_int(text) if text.strip() else 1)
 
     @write("goto", "goes on at a label")
     def goto(self, text):
-        label = text.strip()
-        found = [i for i, x in enumerate(self.script.program) if x.word == "label" and x.text == label]
-        if not found:
-            raise ValueError(f"there is no label `{label}`")
-        self.script.disarm()
-        self.script.jump(found[0])
-        self.script.advance(0)
+        self.script.jump_to(text.strip())
+        self.advance(0)
 
     @write("run", "runs the script from its first instruction")
     def run_for_write(self, text):
-        self.run(text)
+        self.run(text, written=True)
 
     @read("run", "runs the script with arguments and gives what it returns", param=True)
-    def run(self, text):
-        self.script.restart(text.strip())
+    def run(self, text, asked="run", written=False):
+        self.script.restart(text.strip(), asked, written)
         self.script.advance(0)
+        self.settle()
         if self.script.failed is not None:
             raise ValueError(self.script.failed or "the script ended with an error")
         return self.script.result
+
+    def other_handler(self, name):
+        if self.kind != "PROXY":
+            return None
+        return Handler(
+            name,
+            read=lambda element, text: element.run(text, name),
+            write=lambda element, text: element.run(text, name, written=True),
+            doc="runs the script",
+            flags="+",
+        )
 
     @read("get", "the value of a variable", param=True)
     def get(self, text):
@@ -163,10 +278,14 @@ x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));"""
         name, value = split_first(text)
         self.script.variables[name] = value
 
-    @read("shift", "takes the first word off a variable", param=True)
+    @read("shift", "takes the first word off a variable, $args if none is named", param=True)
     def shift(self, text):
-        name = text.strip()
-        first, self.script.variables[name] = split_first(self.get(name))
+        name = text.strip() or "args"
+        first, left = split_first(self.get(name))
+        if name == "args":
+            self.script.args = left
+        else:
+            self.script.variables[name] = left
         return first
 
     @read("now", "the router's time, seconds since 1970")
@@ -178,28 +297,37 @@ x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));"""
     def random_text(self, text):
         numbers = [parse_int(word) for word in words_of(text)]
         low, high = (numbers[0], numbers[1]) if len(numbers) == 2 else (0, (numbers or [1 << 31])[0] - 1)
-        if len(numbers) > 2 or high < low:
+        if len(numbers) > 2 or high < low or high - low >= 1 << 64:
             raise ValueError("write random, random N or random LOW HIGH")
         return str(low + (self.call("chance") << 32 | self.call("chance")) % (high - low + 1))
 
-    @read("readable", "can this handler be read", param=True)
+    @read("readable", "can these handlers be read", param=True)
     def readable(self, text):
-        return self.has(text, "read")
+        return all(self.has(path, "read") for path in split_words(text))
 
-    @read("writable", "can this handler be written", param=True)
+    @read("writable", "can these handlers be written", param=True)
     def writable(self, text):
-        return self.has(text, "write")
+        return all(self.has(path, "write") for path in split_words(text))
 
-    def has(self, text, way):
+    def has(self, path, way):
         try:
-            return getattr(self.router.handlers.find(self.script.path_of(text.strip()))[1], way) is not None
+            return getattr(self.router.handlers.find(self.script.path_of(path))[1], way) is not None
         except MezzoError:
             return False
+
+    @read("hasname", "are these names of elements", param=True)
+    def hasname(self, text):
+        paths = [self.script.path_of(f"{name}.name") for name in split_words(text)]
+        return show_bool(all(path.removesuffix(".name") in self.router.elements for path in paths))
+
+
+def _variable(name):
+    return lambda element, text: element.script.variables.get(name, "")
 
 
 def _function(name):
     compute, doc = FUNCTIONS[name]
-    return Handler(name, read=lambda element, text: compute(text), doc=doc, flags="+")
+    return Handler(name, read=lambda element, text: compute(text), doc=doc, flags="+", private=name in PRIVATE)
 
 
 Script.handler_table.update({name: _function(name) for name in FUNCTIONS})

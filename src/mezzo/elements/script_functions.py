@@ -1,26 +1,30 @@
 """The functions of scripts: text in, text out, ValueError when they cannot.
 
 Integers have 64 bits, as in Click, but a result that does not fit is an error here and does not wrap.  Where a word is
-no integer it is a number with a fraction, and so is the result; comparison falls back to text.
+no such integer it is a number with a fraction, and so is the result; comparison falls back to text.
 """
 
 from __future__ import annotations
 
+import math
 import operator
+import os
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from mezzo.elements.args import Bool, Env
-from mezzo.elements.confparse import split_words, unquote
+from mezzo.elements.confparse import quote, split_words, unquote
+from mezzo.elements.script_signals import kill
 from mezzo.elements.units import parse_int
 
 Number = int | float
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
+_WIDEST = 4096  # what sprintf fills a field up to
+_LARGEST = 1 << 24  # bytes of a file
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\Z")
 _FORMAT = re.compile(
-    r"%(?P<flags>[0# +-]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?[hlLqjzt]*(?P<kind>.|\Z)", re.DOTALL
+    r"%(?P<flags>[0# +-]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?(?P<size>[hlLqjzt]*)(?P<kind>.|\Z)", re.DOTALL
 )
 
 
@@ -39,7 +43,7 @@ def number(word: str) -> Number:
     found = maybe_number(word)
     if found is None:
         raise ValueError(f"expected numbers, not `{word}`")
-    return found
+    return found if _LOW <= found <= _HIGH or isinstance(found, float) else float(found)
 
 
 def show_number(value: Number) -> str:
@@ -89,28 +93,25 @@ def _whole(a: Number, b: Number) -> int:
         raise ValueError("division by zero")
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if not math.isfinite(a / b):
+        raise ValueError(f"{a} divided by {b} is no integer")
     return int(a / b)
 
 
-def _integers(text: str, usage: str) -> tuple[int, int]:
-    numbers = [parse_int(word) for word in words_of(text)]
-    if len(numbers) != 2:
-        raise ValueError(f"write {usage}")
-    if numbers[1] == 0:
-        raise ValueError("division by zero")
-    return numbers[0], numbers[1]
-
-
 def _mod(text: str) -> str:
-    """The remainder with the sign of the dividend, as C has it."""
-    a, b = _integers(text, "mod A B")
+    """The remainder of integers; its sign is the dividend's, as C has it."""
+    a, b = (parse_int(word) for word in _some(text, 2, "two integers"))
+    if b == 0:
+        raise ValueError("division by zero")
     return show_number(a - b * _whole(a, b))
 
 
 def _rem(text: str) -> str:
-    a, b = (number(word) for word in words_of(text))
-    if b == 0:
-        raise ValueError("division by zero")
+    a, b = (number(word) for word in _some(text, 2, "two numbers"))
+    if b == 0 or not math.isfinite(a):
+        raise ValueError("division by zero" if b == 0 else f"{a} has no remainder")
+    if isinstance(a, float) or isinstance(b, float):
+        return show_number(math.fmod(a, b))
     return show_number(a - b * _whole(a, b))
 
 
@@ -185,15 +186,13 @@ def _format(match: re.Match[str], take: Callable[[], str]) -> str:
     kind = match["kind"]
     if kind == "%":
         return "%"
-    width = str(parse_int(take())) if match["width"] == "*" else match["width"]
-    precision = match["precision"]
-    precision = str(parse_int(take())) if precision == "*" else precision
+    width = _extent(match["width"], take)
+    precision = match["precision"] if match["precision"] is None else _extent(match["precision"], take)
     form = f"%{match['flags']}{width}" + (f".{precision}" if precision is not None else "")
     if kind in "diu" and kind:
-        return (form + "d") % parse_int(take())
+        return (form + "d") % _sized(parse_int(take()), match["size"], signed=kind != "u")
     if kind in "oxX" and kind:
-        # A negative number is shown as its 64 bits, as C does.
-        digits = (form.replace("#", "") + kind) % (parse_int(take()) & (1 << 64) - 1)
+        digits = (form.replace("#", "") + kind) % _sized(parse_int(take()), match["size"], signed=False)
         return ("0" if kind == "o" else "0" + kind) + digits if "#" in match["flags"] else digits
     if kind in "eEfgG" and kind:
         return (form + kind) % number(take())
@@ -202,12 +201,43 @@ def _format(match: re.Match[str], take: Callable[[], str]) -> str:
     raise ValueError(f"sprintf does not know `{match[0]}`; it knows %d %u %o %x %X %s %e %f %g and %%")
 
 
+def _extent(text: str, take: Callable[[], str]) -> str:
+    """A width or a precision, maybe taken from the arguments."""
+    shown = str(parse_int(take())) if text == "*" else text
+    if len(shown) > 5 or abs(int(shown or 0)) > _WIDEST:
+        raise ValueError(f"sprintf fills up to {_WIDEST} characters, not {shown[:20]}")
+    return shown
+
+
+def _sized(value: int, size: str, signed: bool) -> int:
+    """A number cut to the 64 or, with `h`, 16 bits that C would show of it."""
+    bits = 16 if size.startswith("h") else 64
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
 def _cat(text: str) -> str:
     (name,) = _some(text, 1, "a file name")
     try:
-        return Path(name).read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as trouble:
-        raise ValueError(f"{name}: {trouble.strerror}") from None
+        # A pipe that nobody writes to must not hold up the router.
+        with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            data = file.read(_LARGEST + 1) or b""
+    except (OSError, ValueError) as trouble:
+        raise ValueError(f"{name}: {getattr(trouble, 'strerror', None) or trouble}") from None
+    if len(data) > _LARGEST:
+        raise ValueError(f"{name} has more than {_LARGEST} bytes")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _getenv(text: str) -> str:
+    words = words_of(text)
+    if not 1 <= len(words) <= 2:
+        raise ValueError("write getenv NAME [DEFAULT]")
+    return os.environ.get(words[0], words[1] if len(words) == 2 else "")
+
+
+def _length(text: str) -> str:
+    return str(len(text.encode("utf-8", "surrogateescape")))
 
 
 def _swapped(bits: int) -> Callable[[str], str]:
@@ -246,11 +276,19 @@ FUNCTIONS: dict[str, tuple[Callable[[str], str], str]] = {
     "sprintf": (_sprintf, "sprintf FORMAT ARGUMENT..."),
     "first": (_first, "the first word"),
     "rest": (_rest, "all words but the first"),
-    "length": (lambda text: str(len(text)), "the number of characters"),
+    "length": (_length, "the number of bytes"),
     "unquote": (unquote, "the text without its quotes"),
-    "cat": (_cat, "what a file holds"),
+    "true": (lambda text: "true", "true"),
+    "false": (lambda text: "false", "false"),
+    "cat": (_cat, f"what a file holds, at most {_LARGEST >> 20} MiB"),
+    "catq": (lambda text: quote(_cat(text)), "what a file holds, in quotes"),
+    "getenv": (_getenv, "getenv NAME [DEFAULT]: a variable of the environment"),
+    "kill": (kill, "kill SIGNAL PROCESS...: sends a signal; $$ is this process"),
     "htons": (_swapped(16), "a 16-bit number's bytes turned round"),
     "ntohs": (_swapped(16), "a 16-bit number's bytes turned round"),
     "htonl": (_swapped(32), "a 32-bit number's bytes turned round"),
     "ntohl": (_swapped(32), "a 32-bit number's bytes turned round"),
 }
+
+# What a script may do, and nobody at the other end of a control socket.
+PRIVATE = frozenset(("cat", "catq", "getenv", "kill"))

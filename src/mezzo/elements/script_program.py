@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from mezzo.elements.confparse import split_words
 from mezzo.elements.units import parse_duration, parse_int
 
-BEGIN, END, EXIT, ERROR = 0, -1, -2, -3
-SPECIAL = {"begin": BEGIN, "end": END, "exit": EXIT, "error": ERROR}
+BEGIN, END, EXIT, ERROR, STOP = 0, -1, -2, -3, -4
+SPECIAL = {"begin": BEGIN, "loop": BEGIN, "end": END, "exit": EXIT, "error": ERROR, "stop": STOP}
 
 WORDS = (
-    "append", "end", "error", "exit", "goto", "init", "label", "loop", "pause", "print", "printn", "read", "return",
-    "save", "set", "stop", "wait", "write",
+    "append", "end", "error", "exit", "export", "goto", "init", "label", "loop", "pause", "print", "printn", "read",
+    "return", "save", "set", "stop", "wait", "write",
 )  # fmt: skip
-QUOTED = ("error", "init", "read", "return", "set", "write")  # with a q behind they take quotes away
+# With a q behind they take quotes away.
+QUOTED = ("error", "export", "init", "print", "printn", "read", "return", "set", "write")
 SAME = {"wait_step": "pause", "wait_stop": "pause", "wait_time": "wait", "wait_for": "wait"}
 
 
@@ -75,7 +76,7 @@ def _wrong_text(word: str, text: str) -> str:
         return "it takes no text"
     if word == "label" and (not first or rest):
         return "write label NAME"
-    if (word in ("set", "init") and not first) or (word == "set" and not rest):
+    if (word in ("set", "init", "export") and not first) or (word == "set" and not rest):
         return f"write {word} VARIABLE TEXT"
     if word in ("goto", "read", "write", "save", "append") and not first:
         return f"write {word} {'LABEL' if word == 'goto' else 'HANDLER'}"
@@ -94,7 +95,10 @@ def _wrong_number(word: str, text: str) -> str:
 
 
 def _find_labels(program: Sequence[Instruction], complain: Callable[[str], None]) -> None:
-    places = {x.text: i for i, x in enumerate(program) if x.word == "label"}
+    places: dict[str, int] = {}
+    for i, one in enumerate(program):
+        if one.word == "label":
+            places.setdefault(one.text, i)  # of two labels of one name the first counts
     for one in program:
         if one.word != "goto":
             continue

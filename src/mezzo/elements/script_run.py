@@ -1,23 +1,25 @@
 """What a script does: it goes from instruction to instruction until it blocks (`pause`, `wait`) or ends.
 
-A timer, a `step`, a stop of the router or a packet makes it go on.  A step takes it past one blocking instruction.  A
-script that jumps `MOST_JUMPS` times without blocking is given up.
+A timer, a `step`, a stop of the router, a packet, a signal or a handler makes it go on.  A step takes it past one
+blocking instruction.  A script that jumps `MOST_JUMPS` times without blocking is given up.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mezzo.base import MezzoError
 from mezzo.elements.confparse import split_words, unquote
-from mezzo.elements.script_functions import truth
-from mezzo.elements.script_program import ERROR, EXIT, Instruction, split_first
+from mezzo.elements.script_functions import show_bool, truth
+from mezzo.elements.script_program import END, ERROR, EXIT, STOP, Instruction, split_first
 from mezzo.elements.script_text import expand
 from mezzo.elements.units import parse_duration, parse_int
 
 MOST_JUMPS = 1000
+ENDS = {END: "end", EXIT: "exit", ERROR: "error", STOP: "stop"}
 
 
 class Runner:
@@ -27,6 +29,7 @@ class Runner:
         self.element, self.program = element, program
         self.variables: dict[str, str] = {}
         self.args, self.status = "", 0
+        self.asked, self.written = "", False  # the handler that made it run; was that one written
         self.result, self.ended = "", ""
         self.failed: str | None = None
         self.at = self.steps = 0
@@ -37,11 +40,15 @@ class Runner:
         """The instruction it is at."""
         return self.program[self.at].word
 
+    @property
+    def blocked(self) -> bool:
+        return self.word in ("wait", "pause")
+
     def prepare(self) -> None:
-        """The `init` instructions, once."""
+        """The `init` and `export` instructions, once."""
         for one in self.program:
-            if one.word == "init":
-                self.do_set(one)
+            if one.word in ("init", "export"):
+                self.attempt(self.do_set, one)
 
     def advance(self, steps: int) -> bool:
         """Goes on until it blocks or ends; `steps` blocking instructions are passed.  Says whether it blocks."""
@@ -61,11 +68,11 @@ class Runner:
         self.running, self.steps = False, 0
         if jumps >= MOST_JUMPS:
             self.give_up()
-        return self.word in ("wait", "pause")
+        return self.blocked
 
     def give_up(self) -> None:
         self.element.say(f"{self.element.name} :: {type(self.element).__name__}: too many jumps, giving up")
-        self.at = len(self.program) - 1
+        self.at, self.ended = len(self.program) - 1, "jumps"
         self.disarm()
 
     def disarm(self) -> None:
@@ -73,12 +80,18 @@ class Runner:
         self.element.call("disarm")
 
     def do(self, one: Instruction) -> bool:
-        """One instruction; False where the script stays there.  A trouble is said, and the script goes on."""
+        """One instruction; False where the script stays there."""
+        return self.attempt(getattr(self, "do_" + one.word), one)
+
+    def attempt(self, work: Callable[[Instruction], bool | None], one: Instruction) -> bool:
+        """A trouble is said, and the script goes on."""
         try:
-            return getattr(self, "do_" + one.word)(one) is not False
-        except (MezzoError, ValueError, OSError) as trouble:
+            return work(one) is not False
+        except (MezzoError, ValueError, OSError, OverflowError) as trouble:
             self.complain(str(trouble))
-            return True
+        except RecursionError:
+            self.complain("scripts call each other too deeply")
+        return True
 
     def complain(self, text: str) -> None:
         self.element.say(f"While executing '{self.element.name} :: {type(self.element).__name__}':\n  {text}")
@@ -89,14 +102,24 @@ class Runner:
             one.seen = 0
         self.at, self.jumped = target, True
 
-    def restart(self, args: str) -> None:
+    def restart(self, args: str, asked: str = "run", written: bool = False) -> None:
+        """Makes ready to run from the first instruction; `asked`: the handler on whose behalf."""
         self.disarm()
-        self.args, self.result, self.ended, self.failed = args, "", "", None
+        self.args, self.asked, self.written = args, asked, written
+        self.result, self.ended, self.failed = "", "", None
         self.jump(0)
 
     def end(self, how: str) -> bool:
         self.ended = how
         return False
+
+    def jump_to(self, label: str) -> None:
+        """Goes on at a label; ValueError where there is none."""
+        found = next((i for i, x in enumerate(self.program) if x.word == "label" and x.text == label), -1)
+        if found < 0:
+            raise ValueError(f"there is no label `{label}`")
+        self.disarm()
+        self.jump(found)
 
     # -- text
 
@@ -107,18 +130,21 @@ class Runner:
     def value_of(self, name: str) -> str | None:
         if name in self.variables:
             return self.variables[name]
-        if name in ("args", "?"):
-            return self.args if name == "args" else str(self.status)
-        words = split_words(self.args)
-        if name == "#":
-            return str(len(words))
-        if name.isdigit() and name != "0":
+        if name in _GIVEN:
+            return _GIVEN[name](self)
+        if name.isdecimal():
+            words = split_words(self.args)
             return words[int(name) - 1] if int(name) <= len(words) else ""
         return None
 
-    def ask(self, text: str) -> str:
+    def ask(self, text: str, unquoted: bool = False) -> str:
+        path, argument = self.call_in(text, unquoted)
+        return str(self.element.router.read(path, argument))
+
+    def call_in(self, text: str, unquoted: bool) -> tuple[str, str]:
+        """(path of a handler, what it is given): `HANDLER TEXT`."""
         path, argument = split_first(text)
-        return str(self.element.router.read(self.path_of(path), argument))
+        return self.path_of(path), unquote(argument) if unquoted else argument
 
     def path_of(self, path: str) -> str:
         """The full path of a handler: own ones need no element, and elements of this compound no prefix."""
@@ -138,12 +164,14 @@ class Runner:
         self.variables[name] = self.text_of(text, one.unquoted)
 
     def do_init(self, one: Instruction) -> None:
-        pass
+        """Done by `prepare`."""
+
+    do_export = do_init
 
     def do_print(self, one: Instruction, end: str = "\n") -> None:
         file, mode, text = _redirected(one.text)
-        if text[:1].isalpha() or text[:1] in ("@", "_"):
-            shown = self.ask(self.text_of(text))
+        if text[:1].isalpha() or text.startswith(("@", "_")):
+            shown = self.ask(self.text_of(text), one.unquoted)
         else:
             shown = unquote(expand(text, self.value_of, self.ask, quoted=True))
         _write(file, mode, shown if shown.endswith("\n") else shown + end)
@@ -152,14 +180,13 @@ class Runner:
         self.do_print(one, end="")
 
     def do_read(self, one: Instruction) -> None:
-        path, argument = split_first(self.text_of(one.text, one.unquoted))
-        path = self.path_of(path)
+        path, argument = self.call_in(self.text_of(one.text), one.unquoted)
         self.element.say(f"{path}:\n{self.element.router.read(path, argument)}")
 
     def do_write(self, one: Instruction) -> None:
-        path, text = split_first(self.text_of(one.text, one.unquoted))
         self.status = -1
-        self.element.router.write(self.path_of(path), text)
+        path, text = self.call_in(self.text_of(one.text), one.unquoted)
+        self.element.router.write(path, text)
         self.status = 0
 
     def do_save(self, one: Instruction, mode: str = "w") -> None:
@@ -191,7 +218,7 @@ class Runner:
         return False
 
     def do_label(self, one: Instruction) -> None:
-        pass
+        """A place only."""
 
     def do_goto(self, one: Instruction) -> bool:
         condition = self.text_of(one.text)
@@ -202,7 +229,7 @@ class Runner:
             return True
         if one.target == ERROR:
             self.failed = ""
-        return self.end("exit" if one.target == EXIT else "end")
+        return self.do_stop(one) if one.target == STOP else self.end(ENDS[one.target])
 
     def do_return(self, one: Instruction) -> bool:
         self.result = self.text_of(one.text, one.unquoted)
@@ -210,8 +237,6 @@ class Runner:
 
     def do_error(self, one: Instruction) -> bool:
         self.failed = self.text_of(one.text, one.unquoted)
-        if self.failed:
-            self.complain(self.failed)
         return self.end("error")
 
     def do_end(self, one: Instruction) -> bool:
@@ -235,9 +260,25 @@ def _redirected(text: str) -> tuple[str, str, str]:
 
 
 def _write(file: str, mode: str, text: str) -> None:
-    if file in ("", "-"):
-        sys.stdout.write(text)
+    """The bytes of a text that came from bytes are those again."""
+    data = text.encode("utf-8", "surrogateescape")
+    if file not in ("", "-"):
+        with open(unquote(file), mode + "b") as out:
+            out.write(data)
+    elif hasattr(sys.stdout, "buffer"):
         sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
     else:
-        with open(unquote(file), mode, encoding="utf-8", errors="surrogateescape") as out:
-            out.write(text)
+        sys.stdout.write(text)
+
+
+# What a script is told without having set it.
+_GIVEN: dict[str, Callable[[Runner], str]] = {
+    "args": lambda run: run.args,
+    "#": lambda run: str(len(split_words(run.args))),
+    "?": lambda run: str(run.status),
+    "$": lambda run: str(os.getpid()),
+    "0": lambda run: run.asked,
+    "write": lambda run: show_bool(run.written),
+}

@@ -1,6 +1,6 @@
 """Substitutions in script text: `$name`, `${name}`, `${name-default}` and `$(handler argument...)`.
 
-Between single quotes nothing is substituted.  Between double quotes a value is escaped, so that it stays inside them.
+`$?`, `$#` and `$$` are names, too.  Between single quotes nothing is substituted.  Between double quotes a value is escaped, so that it stays inside them.
 Outside quotes a value stands as it is, or with `quoted` in quotes of its own, so that taking quotes away afterwards
 takes away those that were written and none that came with a value.
 """
@@ -12,21 +12,26 @@ from collections.abc import Callable
 
 from mezzo.elements.confparse import quote_inner
 
-_NAME = re.compile(r"\$(?:(\w+|[?#])|\{([^}]*)\})")
+_NAME = re.compile(r"\$(?:(\w+|[?#$])|\{([^}]*)\})")
+MOST_DEPTH = 64  # calls inside calls
+MOST_TEXT = 1 << 24  # characters: a text that doubles in a loop must not take all memory
 
 Variable = Callable[[str], "str | None"]  # the value of a name
 Call = Callable[[str], str]  # the value of `handler arguments`
 
 
-def expand(text: str, variable: Variable, call: Call, quoted: bool = False) -> str:
+def expand(text: str, variable: Variable, call: Call, quoted: bool = False, depth: int = 0) -> str:
     """The text with its substitutions made; a name without value stays as it is written."""
-    return _Expander(text, variable, call, quoted).run()
+    if depth > MOST_DEPTH:
+        raise ValueError(f"$(...) stands inside $(...) more than {MOST_DEPTH} times")
+    return _Expander(text, variable, call, quoted, depth).run()
 
 
 class _Expander:
-    def __init__(self, text: str, variable: Variable, call: Call, quoted: bool) -> None:
-        self.text, self.variable, self.call, self.quoted = text, variable, call, quoted
+    def __init__(self, text: str, variable: Variable, call: Call, quoted: bool, depth: int) -> None:
+        self.text, self.variable, self.call, self.quoted, self.depth = text, variable, call, quoted, depth
         self.out: list[str] = []
+        self.length = 0
         self.quote = ""
 
     def run(self) -> str:
@@ -56,7 +61,7 @@ class _Expander:
             if end < 0:
                 self.out.append("$")
                 return at + 1
-            inner = expand(self.text[at + 2 : end], self.variable, self.call)
+            inner = expand(self.text[at + 2 : end], self.variable, self.call, depth=self.depth + 1)
             self.put(self.call(inner))
             return end + 1
         match = _NAME.match(self.text, at)
@@ -82,6 +87,9 @@ class _Expander:
             value = quote_inner(value)
         elif self.quoted:
             value = '"' + quote_inner(value) + '"'
+        self.length += len(value)
+        if self.length > MOST_TEXT:
+            raise ValueError(f"the text is longer than {MOST_TEXT} characters")
         self.out.append(value)
 
 

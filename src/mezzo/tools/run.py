@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.elements.script_signals import DESK
 from mezzo.ports import privileged
 from mezzo.tools._source import Source, read_source, source_arguments
 from mezzo.tools._terminal import Progress, print_errors
@@ -182,22 +183,25 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
 
 @contextmanager
 def stop_on_signals(router: Router) -> Iterator[Callable[[], bool]]:
-    """Turns SIGINT and SIGTERM into a clean stop; the second one of a kind acts as it always does."""
+    """Turns SIGINT and SIGTERM into a clean stop; the second one of a kind acts as it always does.
+
+    A signal that a script asks for is the script's.
+    """
     got: list[int] = []
 
     def handle(number: int, frame: object) -> None:
         got.append(number)
         router.please_stop()
-        signal.signal(number, old[signal.Signals(number)])
+        DESK.underlay(number, old.get(number, signal.SIG_DFL))
 
-    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in old:
-        signal.signal(number, handle)
+    old: dict[int, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        old[number] = DESK.underlay(number, handle)
     try:
         yield lambda: bool(got)
     finally:
-        for number, before in old.items():
-            signal.signal(number, before)
+        for kind, before in old.items():
+            DESK.underlay(kind, before)
 
 
 def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool]) -> Callable[[], bool]:
