@@ -39,14 +39,19 @@ class Refused(OSError):
         self.log = log
 
 
-def bpf(command: int, attributes: bytes | bytearray) -> int:
-    """One bpf(2) call; what the kernel writes comes back in a bytearray.  OSError when it refuses."""
+def system_call() -> int:
+    """The number of bpf(2) on this kind of machine."""
     number = _SYSCALL.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, f"bpf(2) has no number here for {platform.machine()}")
+    return number
+
+
+def bpf(command: int, attributes: bytes | bytearray) -> int:
+    """One bpf(2) call; what the kernel writes comes back in a bytearray.  OSError when it refuses."""
     held = bytearray(attributes)
     array = (ctypes.c_char * len(held)).from_buffer(held)
-    result = int(_LIBC.syscall(number, command, ctypes.byref(array), len(held)))
+    result = int(_LIBC.syscall(system_call(), command, ctypes.byref(array), len(held)))
     del array
     if isinstance(attributes, bytearray):
         attributes[:] = held

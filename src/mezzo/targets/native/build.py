@@ -16,6 +16,7 @@ from mezzo.ir.module import Program
 from mezzo.ir.sharing import Threading
 from mezzo.packet.arena import Arena
 from mezzo.targets.native import cache as disk
+from mezzo.targets.native.common import Common
 from mezzo.targets.native.layout import Layout
 from mezzo.targets.native.run import Engine
 
@@ -112,12 +113,16 @@ class Code:
         cache: bool,
         whole: Callable[[], Program] | None = None,
         place: Place | None = None,
+        common: Common | None = None,
     ) -> None:
         self.program, self.arena, self.trace, self.cache, self.place = program, arena, trace, cache, place
-        self.whole = whole or (lambda: program)
+        self.whole, self.common = whole or (lambda: program), common
         self.keys, self.units = disk.unit_keys(program)
+        if common is not None:
+            self.keys = common.apart(self.keys)
         if place is None:
             self.layout = Layout.of(program, self.keys)
+            self.layout = self.layout if common is None else self.layout.with_common(common)
         else:
             self.keys = apart(self.keys, place)
             self.layout = place.layout.seen_by(place.thread, place.schedulers[place.thread])
@@ -132,13 +137,14 @@ class Code:
         # It needs the IR's classes, which take longer to make than code to load.
         from mezzo.targets.native.emit import Emitter
 
-        return Emitter(self.whole(), self.keys, self.layout, self.arena, self.trace, self.place)
+        return Emitter(self.whole(), self.keys, self.layout, self.arena, self.trace, self.place, self.common)
 
     def _load(self) -> None:
         """Makes or finds the object code and links it into this process."""
         arena = self.arena
         more = [machine()[1], arena.frames, arena.frame_size, self.trace, self.wanted]
         more += [self.place.text()] if self.place is not None else []
+        more += [self.common.text()] if self.common is not None else []
         name = disk.key(self.program, self.keys, self.units, more)
         kept = load(name) if self.cache else None
         self.from_disk = kept is not None
@@ -202,14 +208,16 @@ def build(
     cache: bool = True,
     whole: Callable[[], Program] | None = None,
     threading: Threading | None = None,
+    common: Common | None = None,
 ) -> Engine | Engines:
     """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
     if threading is not None:
         from mezzo.targets.native.threads import build_threads
 
         assert trace is None and not virtual, "tracing and a virtual clock are for one thread"
-        return build_threads(program, arena, cells, hosts, threading, seed=seed, cache=cache, whole=whole)
-    code = Code(program, arena, trace is not None, cache, whole)
+        more: dict[str, Any] = {"seed": seed, "cache": cache, "whole": whole, "common": common}
+        return build_threads(program, arena, cells, hosts, threading, **more)
+    code = Code(program, arena, trace is not None, cache, whole, common=common)
     return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
 
 

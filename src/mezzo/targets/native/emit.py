@@ -26,8 +26,10 @@ from mezzo.ir.sharing import GUARDED, PLAIN, Share
 from mezzo.ir.types import BOOL
 from mezzo.packet.arena import Arena
 from mezzo.targets.native import limits
+from mezzo.targets.native.common import Common
 from mezzo.targets.native.depot import asking_depot, give_surplus
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
+from mezzo.targets.native.hashes import Hash, hashes_text
 from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
@@ -72,9 +74,17 @@ class Emitter:
     """Makes the assembly of one program.  `keys[i]` numbers instance i's unit; equal units have equal numbers."""
 
     def __init__(
-        self, program: Program, keys: list[int], layout: Layout, arena: Arena, trace: bool, place: Place | None = None
+        self,
+        program: Program,
+        keys: list[int],
+        layout: Layout,
+        arena: Arena,
+        trace: bool,
+        place: Place | None = None,
+        common: Common | None = None,
     ) -> None:
         self.keys, self.layout, self.arena, self.trace, self.place = keys, layout, arena, trace, place
+        self.common = common or Common()
         self.needs: set[object] = {"kill"}
         self.first = {key: i for i, key in reversed(list(enumerate(keys)))}
         self.times = Counter(keys)
@@ -120,6 +130,7 @@ class Emitter:
             linked=None if shared else linked, number=instance, shared=self.shared[key], shared_prefix=f"u{key}_",
             trace=self.trace, needs=self.needs, volatile=frozenset({"stop"} if key == self.keys[0] else ()),
             only=self.only(instance), share=self.share(instance), place=self.place,
+            common=self.common.names(instance), hashes=self.common.tables(instance),
         )
 
     # -- the whole
@@ -176,7 +187,8 @@ class Emitter:
         if self.place is not None:
             pieces += library(self.place, self.needs, self.arena, self.program)
         shapes = sorted((n for n in wanted if isinstance(n, TableShape)), key=repr)
-        return pieces + [table_text(shape) for shape in shapes]
+        kernels = hashes_text([n for n in wanted if isinstance(n, Hash)])
+        return [*pieces, *(table_text(shape) for shape in shapes), *kernels]
 
     def _define(self, name: str) -> str:
         if match := re.fullmatch(r"(push|pull|ready|leave)(\d+)", name):

@@ -47,6 +47,8 @@ class Site:
     trace: bool = False
     only: str = ""  # the class of memory that everything in the block is
     volatile: frozenset[str] = frozenset()  # scalars that another thread may write
+    common: frozenset[str] = frozenset()  # scalars and arrays that another level works on
+    hashes: frozenset[str] = frozenset()  # tables that are the kernel's
     share: Share = ALONE  # among threads
     place: Place | None = None  # the thread that the code is for, where there are several
     needs: set[object] = field(default_factory=set)  # pieces of the library, table shapes
@@ -152,8 +154,12 @@ class Frame:
         raw = self.t.load(volatile + ll_mem(type), base, offset, tag)
         return raw if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {raw} to {ll(type)}")
 
-    def store_value(self, type: Type, value: str, base: str, offset: int, tag: str) -> None:
-        self.t.store(ll_mem(type), self.as_mem(type, value), base, offset, tag)
+    def store_value(self, type: Type, value: str, base: str, offset: int, tag: str, volatile: str = "") -> None:
+        self.t.store(ll_mem(type), self.as_mem(type, value), base, offset, tag, volatile)
+
+    def volatile(self, name: str) -> str:
+        """How a state is loaded and stored: each time, where somebody else may change it."""
+        return "volatile " if name in self.site.volatile or name in self.site.common else ""
 
     def as_mem(self, type: Type, value: str) -> str:
         return self.t.widen(value, ll(type), ll_mem(type))

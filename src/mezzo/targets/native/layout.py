@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from mmap import PAGESIZE
 
 from mezzo.ir.module import Program, State, Unit
 from mezzo.ir.sharing import Threading
 from mezzo.ir.types import Type
+from mezzo.targets.native.common import Common
 
 # Runtime words: name -> byte offset in the context.  `host` and `trace` hold function addresses.
 RUNTIME = {"now": 0, "epoch": 8, "random": 16, "host": 24, "trace": 32}
@@ -136,6 +138,7 @@ class Layout:
     random: int = RUNTIME["random"]  # where the generator's state is: a word a thread
     bells: tuple[int, ...] = ()  # of each thread; see elements/thread_scheduler
     lanes: dict[tuple[int, str], int] = field(default_factory=dict)  # of rings between two threads; see shared.py
+    own: int = 0  # where what is common with another level begins, if anything is
 
     @staticmethod
     def of(program: Program, keys: list[int], threads: int = 0) -> Layout:
@@ -158,6 +161,14 @@ class Layout:
         first = -(-self.size // LINES) * LINES
         lanes = {key: first + 4 * LINES * n for n, key in enumerate(names)}
         return replace(self, lanes=lanes, size=-(-(first + 4 * LINES * len(names)) // 4096) * 4096)
+
+    def with_common(self, common: Common) -> Layout:
+        """With the words of another level behind everything, on pages of their own."""
+        units, own = list(self.units), -(-self.size // PAGESIZE) * PAGESIZE
+        for (i, name), at in common.words.items():
+            units[i] = replace(units[i], states={**units[i].states, name: own + at - self.offsets[i]})
+        whole = own + -(-common.size // PAGESIZE) * PAGESIZE
+        return replace(self, units=tuple(units), size=whole, own=own)
 
     def seen_by(self, thread: int, scheduler: int) -> Layout:
         """The layout that thread `thread` works on: its scheduler, instance `scheduler`, is its instance 0."""

@@ -11,6 +11,7 @@ from mezzo.ir.types import BOOL, Type
 from mezzo.packet.arena import META, UNSET
 from mezzo.targets.native.facts import Facts, touched
 from mezzo.targets.native.frame import Frame
+from mezzo.targets.native.hashes import Hash
 from mezzo.targets.native.layout import LPM_BITS, RUNTIME, is_inline, table_shape
 from mezzo.targets.native.shared import FLUSH, let_go, load_shown, ring_ends
 from mezzo.targets.native.tables import table_id
@@ -169,8 +170,7 @@ def _get(f: Frame, e: ops.Get) -> str:
     if e.state in f.site.share.shown:
         raw = load_shown(f.t, f.t.gep("%s", f.site.layout.states[e.state]), ll_mem(e.type))
         return raw if ll_mem(e.type) == ll(e.type) else f.t.op(f"trunc {ll_mem(e.type)} {raw} to {ll(e.type)}")
-    volatile = "volatile " if e.state in f.site.volatile else ""
-    return f.load_value(e.type, "%s", f.site.layout.states[e.state], "state", volatile)
+    return f.load_value(e.type, "%s", f.site.layout.states[e.state], "state", f.volatile(e.state))
 
 
 def array_body(f: Frame, name: str) -> str:
@@ -181,23 +181,29 @@ def array_body(f: Frame, name: str) -> str:
 def _index(f: Frame, e: ops.Index) -> str:
     state, _ = f.state(e.state)
     at = f.element(state, value(f, e.index))
-    return f.load_value(state.type, f.t.gep(array_body(f, e.state), at), 0, "array")
+    return f.load_value(state.type, f.t.gep(array_body(f, e.state), at), 0, "array", f.volatile(e.state))
+
+
+def table_functions(f: Frame, name: str) -> tuple[str, str]:
+    """What the functions of a table's kind are called by, and the type of its keys."""
+    state, _ = f.state(name)
+    kind = Hash.of(state) if name in f.site.hashes else table_shape(state)
+    f.site.needs.add(kind)
+    return (kind.id if isinstance(kind, Hash) else table_id(kind)), ll(kind.key)
 
 
 def _table_get(f: Frame, e: ops.TableGet) -> str:
     state, _ = f.state(e.state)
     key, default = value(f, e.key), f.as_mem(state.type, value(f, e.default))
-    shape, mem = table_shape(state), ll_mem(state.type)
-    f.site.needs.add(shape)
-    args = f"ptr {f.descriptor(e.state)}, {ll(shape.key)} {key}, {mem} {default}"
-    return f.t.widen(f.t.op(f"call fastcc {mem} @tget_{table_id(shape)}({args})"), mem, ll(state.type))
+    (called, key_type), mem = table_functions(f, e.state), ll_mem(state.type)
+    args = f"ptr {f.descriptor(e.state)}, {key_type} {key}, {mem} {default}"
+    return f.t.widen(f.t.op(f"call fastcc {mem} @tget_{called}({args})"), mem, ll(state.type))
 
 
 def _table_has(f: Frame, e: ops.TableHas) -> str:
-    shape = table_shape(f.state(e.state)[0])
     key = value(f, e.key)
-    f.site.needs.add(shape)
-    return f.t.op(f"call fastcc i1 @thas_{table_id(shape)}(ptr {f.descriptor(e.state)}, {ll(shape.key)} {key})")
+    called, key_type = table_functions(f, e.state)
+    return f.t.op(f"call fastcc i1 @thas_{called}(ptr {f.descriptor(e.state)}, {key_type} {key})")
 
 
 def _lpm_get(f: Frame, e: ops.LpmGet) -> str:
@@ -214,6 +220,9 @@ def _count(f: Frame, e: ops.Count) -> str:
     if state.kind == "ring":
         head, tail = ring_ends(f, e.state)
         return f.t.op(f"sub i32 {tail}, {head}")
+    if e.state in f.site.hashes:
+        called, _ = table_functions(f, e.state)
+        return f.t.op(f"call fastcc i32 @tcount_{called}(ptr {f.descriptor(e.state)}, i32 {state.size})")
     return f.t.widen(f.t.load("i64", "%s", at + 8, "desc"), "i64", "i32")
 
 

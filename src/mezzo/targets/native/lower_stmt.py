@@ -13,11 +13,10 @@ from mezzo.packet.arena import ANNO_SIZE, META, UNSET
 from mezzo.targets.native import raw
 from mezzo.targets.native.facts import NOTHING
 from mezzo.targets.native.frame import GONE, Frame
-from mezzo.targets.native.layout import power_of_two, table_shape
-from mezzo.targets.native.lower import EXPR, array_body, blob_span, helper_type, slot_address, value
+from mezzo.targets.native.layout import power_of_two
+from mezzo.targets.native.lower import EXPR, array_body, blob_span, helper_type, slot_address, table_functions, value
 from mezzo.targets.native.outline import Leave, role_of
 from mezzo.targets.native.shared import add, let_go, mail, move_end, ring_ends, store_shown, unlock, wake
-from mezzo.targets.native.tables import table_id
 from mezzo.targets.native.text import CHAIN, FRAME, RARE, TAGS, ll, ll_mem
 
 # role -> how it leaves when it faults, and at the end of its body.
@@ -421,7 +420,7 @@ def _pull(f: Frame, s: ops.Pull) -> None:
 
 def _put(f: Frame, s: ops.Put) -> None:
     state, at = f.state(s.state)
-    if s.state in f.site.share.added:
+    if s.state in f.site.share.added or (s.state in f.site.common and growth(s) is not None):
         grows = growth(s)
         assert grows is not None, f"{s.state} is more than added to"
         add(f.t, f.t.gep("%s", at), ll_mem(state.type), value(f, grows))
@@ -429,31 +428,28 @@ def _put(f: Frame, s: ops.Put) -> None:
         v = f.as_mem(state.type, value(f, s.value))
         store_shown(f.t, f.t.gep("%s", at), ll_mem(state.type), v)
     else:
-        f.store_value(state.type, value(f, s.value), "%s", at, "state")
+        f.store_value(state.type, value(f, s.value), "%s", at, "state", f.volatile(s.state))
 
 
 def _store(f: Frame, s: ops.Store) -> None:
     state, _ = f.state(s.state)
     index, v = value(f, s.index), value(f, s.value)
     at = f.element(state, index)
-    f.store_value(state.type, v, f.t.gep(array_body(f, s.state), at), 0, "array")
+    f.store_value(state.type, v, f.t.gep(array_body(f, s.state), at), 0, "array", f.volatile(s.state))
 
 
 def _table_put(f: Frame, s: ops.TablePut) -> None:
     state, _ = f.state(s.state)
-    shape, mem = table_shape(state), ll_mem(state.type)
+    (called, key_type), mem = table_functions(f, s.state), ll_mem(state.type)
     key, v = value(f, s.key), f.as_mem(state.type, value(f, s.value))
-    f.site.needs.add(shape)
-    args = f"ptr {f.descriptor(s.state)}, {ll(shape.key)} {key}, {mem} {v}, i64 {state.size}"
-    f.bind(s.done, f.t.op(f"call fastcc i1 @tput_{table_id(shape)}({args})"))
+    args = f"ptr {f.descriptor(s.state)}, {key_type} {key}, {mem} {v}, i64 {state.size}"
+    f.bind(s.done, f.t.op(f"call fastcc i1 @tput_{called}({args})"))
 
 
 def _table_del(f: Frame, s: ops.TableDel) -> None:
-    shape = table_shape(f.state(s.state)[0])
     key = value(f, s.key)
-    f.site.needs.add(shape)
-    args = f"ptr {f.descriptor(s.state)}, {ll(shape.key)} {key}"
-    f.bind(s.done, f.t.op(f"call fastcc i1 @tdel_{table_id(shape)}({args})"))
+    called, key_type = table_functions(f, s.state)
+    f.bind(s.done, f.t.op(f"call fastcc i1 @tdel_{called}(ptr {f.descriptor(s.state)}, {key_type} {key})"))
 
 
 def _ring_cell(f: Frame, name: str, counter: str) -> str:

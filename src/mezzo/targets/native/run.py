@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mezzo.ir.module import Program
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Packet
+from mezzo.targets.native.common import Common
 from mezzo.targets.native.layout import RUNTIME, Layout, now_offset
-from mezzo.targets.native.state import Memory, address_of, make_cell
+from mezzo.targets.native.state import Array, Memory, address_of, make_cell
 
 if TYPE_CHECKING:
     from mezzo.targets.native.build import Code
@@ -45,8 +46,8 @@ class Engine:
         address: int | None = None,
     ) -> None:
         self.code, self.program, self.arena, self.virtual = code, code.program, code.arena, virtual
-        self.layout, self.memory = code.layout, memory or Memory(code.layout.size)
-        self.cells = take_over(self.program, self.layout, self.memory, cells) if memory is None else cells
+        self.layout, self.memory = code.layout, memory or memory_of(code.layout, code.common)
+        self.cells = take_over(self.program, self.layout, self.memory, cells, code.common) if memory is None else cells
         self._hosts, self._errors = hosts, list[BaseException]()
         self._doors: dict[tuple[Any, ...], Any] = {}
         self._arena = address or code.arena.address
@@ -138,7 +139,10 @@ class Engine:
         base, unit = self.layout.offsets[instance], self.layout.units[instance]
         names = ["fault", "no output", *self.program.instances[instance].unit.reasons]
         counts = [self.memory.get(base + unit.drops + 8 * i, 8) for i in range(len(names))]
-        return {name: count for name, count in zip(names, counts, strict=True) if count}
+        found = {name: count for name, count in zip(names, counts, strict=True) if count}
+        for name, count in self.code.common.drops(instance).items() if self.code.common is not None else ():
+            found[name] = found.get(name, 0) + count
+        return found
 
     @property
     def now_ns(self) -> int:
@@ -163,21 +167,33 @@ class Engine:
         self._doors.clear()
 
 
+def memory_of(layout: Layout, common: Common | None = None) -> Memory:
+    """The context of a layout."""
+    return Memory(layout.size, layout.own, common.descriptor if common is not None else -1)
+
+
 def take_over(
-    program: Program, layout: Layout, memory: Memory, cells: list[dict[str, Any]]
+    program: Program, layout: Layout, memory: Memory, cells: list[dict[str, Any]], common: Common | None = None
 ) -> list[dict[str, Any]]:
     """The native state objects of every instance, with the contents that `cells` have."""
+    common = common or Common()
     made: list[dict[str, Any]] = []
     for i, linked in enumerate(program.instances):
         base, unit = layout.offsets[i], layout.units[i]
         memory.put(base + unit.number, 4, i)
         lanes = {s.name: layout.lanes.get((i, s.name), -1) for s in linked.unit.states}
-        made.append(
-            {s.name: make_cell(memory, base + unit.states[s.name], s, lanes[s.name]) for s in linked.unit.states}
-        )
-        for name, cell in made[-1].items():
-            if i < len(cells) and name in cells[i]:
-                cell.load(cells[i][name].dump())
+        made.append({})
+        for state in linked.unit.states:
+            key, at = (i, state.name), base + unit.states[state.name]
+            if key in common.hashes:
+                memory.put(at, 8, common.hashes[key])
+                made[i][state.name] = common.faces[key](None)
+                continue
+            given = common.bodies.get(key)
+            cell = Array(memory, at, state, given) if given else make_cell(memory, at, state, lanes[state.name])
+            if i < len(cells) and state.name in cells[i] and key not in common.words and given is None:
+                cell.load(cells[i][state.name].dump())
+            made[i][state.name] = common.faces[key](cell) if key in common.faces else cell
     return made
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from array import array
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +22,7 @@ from mezzo.targets.native.layout import is_inline, lane_words, mem_bytes, power_
 
 NONE = 0xFFFF_FFFF  # an empty slot
 HUGE = 4 << 20  # bytes
+MAP_FIXED = 0x10  # on every Linux but a few that LLVM is not made for here
 
 
 def body(size: int) -> memoryview:
@@ -38,13 +40,29 @@ def where(view: memoryview) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
-class Memory:
-    """The context block of a program: words by offset."""
+def map_over(address: int, size: int, descriptor: int) -> None:
+    """Puts a shared mapping in the place of pages that this process has."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    ]  # fmt: skip
+    flags = mmap.MAP_SHARED | MAP_FIXED
+    if libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0) != address:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
 
-    def __init__(self, size: int) -> None:
-        whole = body(size + 64)
-        skip = -where(whole) % 64
-        self.view = whole[skip : skip + size]
+
+class Memory:
+    """The context block of a program: words by offset.  From `own` on it is the map behind `descriptor`."""
+
+    def __init__(self, size: int, own: int = 0, descriptor: int = -1) -> None:
+        if descriptor >= 0:
+            self.view = memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            map_over(where(self.view) + own, size - own, descriptor)
+        else:
+            whole = body(size + 64)
+            skip = -where(whole) % 64
+            self.view = whole[skip : skip + size]
         self.address = where(self.view)
 
     def get(self, at: int, size: int, signed: bool = False) -> int:
@@ -88,13 +106,15 @@ _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Array:
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    """`given`: memory that is another's too, where it is to lie there."""
+
+    def __init__(self, memory: Memory, at: int, state: State, given: memoryview | None = None) -> None:
         self.type, self._count, self._size = state.type, state.size, mem_bytes(state.type)
         size = self._size * state.size
         if is_inline(state):
             self._view = memory.view[at : at + size]
         else:
-            self._view = body(size)
+            self._view = body(size) if given is None else given
             memory.put(at, 8, where(self._view))
 
     def __len__(self) -> int:

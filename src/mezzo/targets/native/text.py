@@ -104,8 +104,10 @@ class Text:
     def load(self, type: str, base: str, offset: int = 0, tag: str = "state", extra: str = "") -> str:
         return self.op(f"load {type}, ptr {self.gep(base, offset)}, align 1{TAGS[self.only or tag]}{extra}")
 
-    def store(self, type: str, value: str, base: str, offset: int = 0, tag: str = "state") -> None:
-        self.do(f"store {type} {value}, ptr {self.gep(base, offset)}, align 1{TAGS[self.only or tag]}")
+    def store(
+        self, type: str, value: str, base: str, offset: int = 0, tag: str = "state", volatile: str = ""
+    ) -> None:
+        self.do(f"store {volatile}{type} {value}, ptr {self.gep(base, offset)}, align 1{TAGS[self.only or tag]}")
 
     def widen(self, value: str, source: str, target: str, signed: bool = False) -> str:
         """`value` of integer type `source` as `target`."""

@@ -18,10 +18,10 @@ from mezzo.ir.sharing import Threading
 from mezzo.packet.arena import Arena, Packet
 from mezzo.targets.native import cache as disk
 from mezzo.targets.native.build import Code
+from mezzo.targets.native.common import Common
 from mezzo.targets.native.layout import Layout
-from mezzo.targets.native.run import DOOR, Engine, take_over
+from mezzo.targets.native.run import DOOR, Engine, memory_of, take_over
 from mezzo.targets.native.shared import Place
-from mezzo.targets.native.state import Memory
 
 # Not the generator's own step: else one thread would be a draw behind the other.
 APART = 0xD1B5_4A32_D192_ED03
@@ -39,19 +39,22 @@ def build_threads(
     seed: int,
     cache: bool,
     whole: Callable[[], Program] | None,
+    common: Common | None = None,
 ) -> Engines:
     """The last instances of `program` are the schedulers of threads 1, 2, …"""
     first = len(program.instances) - threading.count + 1
     schedulers = (0, *range(first, len(program.instances)))
     keys, _ = disk.unit_keys(program)
+    keys = keys if common is None else common.apart(keys)
     layout = Layout.of(program, keys, threading.count).with_lanes(threading)
-    memory = Memory(layout.size)
-    made = take_over(program, layout, memory, cells)
+    layout = layout if common is None else layout.with_common(common)
+    memory = memory_of(layout, common)
+    made = take_over(program, layout, memory, cells, common)
     engines = []
     for thread, scheduler in enumerate(schedulers):
         place = Place(thread, threading, layout, schedulers)
         whole_view = _whole_view(whole or (lambda: program), scheduler)
-        code = Code(view(program, scheduler), arena, False, cache, whole_view, place)
+        code = Code(view(program, scheduler), arena, False, cache, whole_view, place, common)
         seen = [made[scheduler], *made[1:]]
         address = arena.views[thread - 1].address if thread else arena.address
         more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
