@@ -11,7 +11,7 @@ well is in @state and added to atomically.  A scalar that is set is set plainly:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mezzo.base import bpf
@@ -87,15 +87,21 @@ def lanes_needed() -> int:
     return 1 << last.bit_length()
 
 
-def lay_out(program: Program, placed: Sequence[int], blobs: dict[tuple[int, str], int]) -> Layout:
-    """The layout of the placed instances; `blobs`: bytes of each blob."""
+def lay_out(
+    program: Program,
+    placed: Sequence[int],
+    blobs: dict[tuple[int, str], int],
+    looked_at: Collection[tuple[int, str]] = (),
+) -> Layout:
+    """The layout of the placed instances; `blobs`: bytes of each blob; `looked_at`: scalars that other code reads or
+    sets, so that they have no lanes."""
     maps: dict[str, Map] = {}
     places: dict[tuple[int, str], Place] = {}
     drops: dict[int, int] = {}
     shared, lane = FIRST_BLOCK, 0
     for i in placed:
         unit = program.instances[i].unit
-        counted = only_added(unit)
+        counted = {name for name in only_added(unit) if (i, name) not in looked_at}
         for state in unit.states:
             size, count = mem_bytes(state.type) if state.type.bits else 0, max(state.size, 1)
             if state.name in counted:
