@@ -46,6 +46,7 @@ from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu
+from mezzo.ports._risen import SIZE, WHOLE, _Risen
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
 from mezzo.ports._xsk import (
     DONE_CONSUMER,
@@ -124,7 +125,7 @@ class _Half(_WithMtu, _End):
         self.use_ring(ring)
 
 
-class Receiver(_Half, FromDevice):
+class Receiver(_Half, _Risen, FromDevice):
     """The receiving half."""
 
     knows = ("promisc", "sniffer")
@@ -201,12 +202,15 @@ class Receiver(_Half, FromDevice):
         """Takes `n` descriptors; how many packets they were."""
         consumer = mem_u32(mem_u64(at + RX_CONSUMER))
         entries, mask = mem_u64(at + RX_ENTRIES), u32(mem_u64(at + RX_MASK))
+        memory = frame_address(0)
         parts: u32 = 0
+        above: u32 = 0
         bytes: u64 = 0
         for i in bounded(n, LARGEST):
             place = entries + u64((consumer + i) & mask) * 16
             self.fetch_ahead(entries + u64((consumer + i + AHEAD) & mask) * 16)
             address = mem_u64(place)
+            bytes_at: u64 = memory + address
             frame: u32 = u32(address // frame_size())
             start: u32 = u32(address % frame_size())
             length: u32 = mem_u32(place + 8)
@@ -218,6 +222,9 @@ class Receiver(_Half, FromDevice):
                 start = self.part_start
                 length = self.part_length
                 self.part = NO_FRAME
+            if self.up and self.comes_up(frame, start, length):
+                above += 1
+                continue
             bytes += length
             if may_be_partial(frame_address(frame) + start):
                 self.finish(frame_address(frame) + start, length)
@@ -226,13 +233,21 @@ class Receiver(_Half, FromDevice):
             elif length < self.least or u64(start) + length > frame_size():
                 self.turn_away(frame, length)
             else:
-                self.deliver(frame, start, length, 0, stamp)
+                self.deliver(bytes_at, frame, start, length, 0, stamp)
         store_release_u32(mem_u64(at + RX_CONSUMER), consumer + n)
         self.with_kernel -= n
         if self.direct:
-            self.count += n - parts
+            self.count += n - parts - above
             self.byte_count += bytes
         return n - parts
+
+    def comes_up(self, frame: u32, start: u32, length: u32) -> flag:
+        """One with a record of the kernel's level goes on; is it done with?"""
+        at = frame_address(frame) + start
+        if u64(start) + length > frame_size() or start < SIZE or mem_u32(at - SIZE) == WHOLE:
+            return False
+        self.rise(frame, start, length, at)
+        return True
 
     def put(self, frame: u32, start: u32, length: u32):
         """As a slot, where a hook is in between."""
@@ -333,8 +348,9 @@ class Receiver(_Half, FromDevice):
 
 
 GRE = _checksum.GRE
-KNOWN = 1 << TCP | 1 << UDP | 1 << GRE | 1 << _checksum.IP_IN_IP | 1 << _checksum.IP6_IN_IP
+OTHERS = (GRE, _checksum.IP_IN_IP, _checksum.IP6_IN_IP)  # protocols with a packet in them
 TUNNEL_PORTS = (0xB512, 0x1821, 0xC117)  # 4789, 8472 (VXLAN) and 6081 (Geneve) as they stand in memory
+TUNNELS = sum(1 << (port & 63) for port in TUNNEL_PORTS)  # one test for most other ports
 
 
 def may_be_partial(at: u64) -> flag:
@@ -347,13 +363,16 @@ def may_be_partial(at: u64) -> flag:
     if first & 0xFF_FFFF != ETHER_IP4 | PLAIN_IP4 << 16:
         return u16(first) in (ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN)
     protocol = mem_u8(at + 23)
-    if protocol > GRE or (u64(KNOWN) >> protocol) & 1 == 0:
-        return False
-    if protocol != TCP and protocol != UDP:
-        return True
-    if protocol == UDP and mem_u16(at + 36) in TUNNEL_PORTS:
-        return True
-    found = mem_u16(at + 50) if protocol == TCP else mem_u16(at + 40)
+    found: u16 = 0
+    if protocol == UDP:
+        port = mem_u16(at + 36)
+        if (u64(TUNNELS) >> (port & 63)) & 1 != 0 and port in TUNNEL_PORTS:
+            return True
+        found = mem_u16(at + 40)
+    elif protocol == TCP:
+        found = mem_u16(at + 50)
+    else:
+        return protocol in OTHERS
     total = u64(mem_u32(at + 26)) + mem_u32(at + 30) + mem_u16(at + 16) + (u32(protocol) << 8)
     return (total + (2 * 0xFFFF - 20 * 256) - found) % 0xFFFF == 0
 
