@@ -171,7 +171,7 @@ class FromDevice(_End):
             start, length = u32(mended), u32(mended >> 32)
         if self.traced:
             self.trace_slot(u64(frame) | u64(length) << 32, u64(start))
-        self.deliver(frame, start, length, u16(word >> 48), stamp)
+        self.deliver(frame_address(frame) + start, frame, start, length, u16(word >> 48), stamp)
 
     def mend(self, frame: u32, start: u32, length: u32, more: u64) -> u64:
         """Does to the bytes what the slot says is left to do; gives start, and length from bit 32."""
@@ -189,11 +189,10 @@ class FromDevice(_End):
             first = self.headroom
         return u64(first) | u64(size) << 32
 
-    def deliver(self, frame: u32, start: u32, length: u32, flags: u16, stamp: u64):
-        """A packet with its marks, type and time goes on."""
-        address = frame_address(frame) + start
-        kind = self.kind_of(address, flags) if self.ethernet else u8(TO_US)
-        net = self.ip_place(address, length) if self.force_ip else u32(NOWHERE)
+    def deliver(self, at: u64, frame: u32, start: u32, length: u32, flags: u16, stamp: u64):
+        """A packet with its marks, type and time goes on; `at` is where its bytes are."""
+        kind = self.kind_of(at, flags) if self.ethernet else u8(TO_US)
+        net = self.ip_place(at, length) if self.force_ip else u32(NOWHERE)
         kept = min(length, u32(self.snaplen)) if self.snaplen != 0 else length
         p = self.adopt(frame, start, kept)
         if self.ethernet:

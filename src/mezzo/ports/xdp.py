@@ -221,13 +221,14 @@ class Receiver(_Half, _Risen, FromDevice):
                 frame = self.part
                 start = self.part_start
                 length = self.part_length
+                bytes_at = frame_address(frame) + start
                 self.part = NO_FRAME
             if self.up and self.comes_up(frame, start, length):
                 above += 1
                 continue
             bytes += length
-            if may_be_partial(frame_address(frame) + start):
-                self.finish(frame_address(frame) + start, length)
+            if may_be_partial(bytes_at):
+                self.finish(bytes_at, length)
             if not self.direct:
                 self.put(frame, start, length)
             elif length < self.least or u64(start) + length > frame_size():
