@@ -92,6 +92,15 @@ def calibrate(loop: str = "Calibrate", rounds: int = 3000) -> float:
         return (time.process_time_ns() - begun) / (router.elements["c"].steps - before)
 
 
+def entry_ns(router: Router, calls: int = 500) -> float:
+    """ns of CPU for a call of the machine code that does nothing: what Python does to get there and back."""
+    router.engine.run(0)
+    begun = time.process_time_ns()
+    for _ in range(calls):
+        router.engine.run(0)
+    return (time.process_time_ns() - begun) / calls
+
+
 def cpu_ns_per_packet(
     text: str,
     packets: int,

@@ -28,14 +28,14 @@ Measured = Callable[[], tuple[float, float]]
 
 def received(router: Router, name: str, sender: floor.Sender, tasks: int = 1) -> tuple[float, float]:
     """ns for a packet, kernel and router, and the router's part; `tasks` take turns in it."""
-    count, own = router.elements[name], 0
+    count, own, entry = router.elements[name], 0.0, harness.entry_ns(router, 50)
     before, begun = int(count.count), time.process_time_ns()
     for _ in range(PHASES):
         sender.send(PHASE)
         middle = time.process_time_ns()
-        router.engine.run(ROUNDS * tasks)  # without what Python does around it
-        own += time.process_time_ns() - middle
-    spent, packets = time.process_time_ns() - begun, int(count.count) - before
+        router.engine.run(ROUNDS * tasks)
+        own += time.process_time_ns() - middle - entry
+    spent, packets = time.process_time_ns() - begun - PHASES * entry, int(count.count) - before
     assert packets > 0.9 * PHASE * PHASES, f"{PHASE * PHASES - packets} packets were dropped"
     return spent / packets, own / packets
 
