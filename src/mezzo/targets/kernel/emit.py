@@ -245,7 +245,7 @@ class Emitter(Frame):
         for key, facts in self.exits.items():
             (self.instance, port), self.facts = key, facts
             self.t.at(f"exit{key[0]}_{abs(port)}{'p' * (port < 0)}")
-            to = self.linked.outputs[port] if port >= 0 else None
+            to = self.linked.outputs[port] if 0 <= port < len(self.linked.outputs) else None
             if key in road.wires:
                 self._to_wire(road.wires[key])
             elif key in road.ups:
