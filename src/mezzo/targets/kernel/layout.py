@@ -11,7 +11,7 @@ well is in @state and added to atomically.  A scalar that is set is set plainly:
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mezzo.base import bpf
@@ -91,17 +91,17 @@ def lay_out(
     program: Program,
     placed: Sequence[int],
     blobs: dict[tuple[int, str], int],
-    looked_at: Collection[tuple[int, str]] = (),
+    apart: Collection[tuple[int, str]] = (),
 ) -> Layout:
-    """The layout of the placed instances; `blobs`: bytes of each blob; `looked_at`: scalars that other code reads or
-    sets, so that they have no lanes."""
+    """The layout of the placed instances; `blobs`: bytes of each blob; `apart`: scalars that other code looks
+    at, so that they have no lanes."""
     maps: dict[str, Map] = {}
     places: dict[tuple[int, str], Place] = {}
     drops: dict[int, int] = {}
     shared, lane = FIRST_BLOCK, 0
     for i in placed:
         unit = program.instances[i].unit
-        counted = {name for name in only_added(unit) if (i, name) not in looked_at}
+        counted = {name for name in only_added(unit) if (i, name) not in apart}
         for state in unit.states:
             size, count = mem_bytes(state.type) if state.type.bits else 0, max(state.size, 1)
             if state.name in counted:
@@ -136,15 +136,18 @@ def _map(state: State, length: int) -> Map:
 
 def only_added(unit: Unit) -> set[str]:
     """Scalars that the packet's functions add to and do nothing else with."""
-    added, other = set[str](), set[str]()
-    for function in packet_functions(unit):
-        for node in nodes(function.body):
-            if isinstance(node, ops.Put) and growth(node) is not None:
-                added.add(node.state)
-            elif isinstance(node, ops.Put):
-                other.add(node.state)
-        other |= set(_read(function.body))
-    return added - other
+    functions = packet_functions(unit)
+    found = (n for f in functions for n in nodes(f.body) if isinstance(n, ops.Put) and growth(n) is not None)
+    return {node.state for node in found} - looked_at(functions)
+
+
+def looked_at(functions: Iterable[Function]) -> set[str]:
+    """Scalars that functions read or set, other than to make them grow."""
+    found: set[str] = set()
+    for function in functions:
+        found |= {n.state for n in nodes(function.body) if isinstance(n, ops.Put) and growth(n) is None}
+        found |= set(_read(function.body))
+    return found
 
 
 def _read(part: object) -> Iterator[str]:

@@ -59,14 +59,14 @@ class Part:
         more: Mapping[str, Map] | None = None,
         use_disk: bool = True,
         roads: Sequence[Road] = (),
-        looked_at: Collection[tuple[int, str]] = (),
+        apart: Collection[tuple[int, str]] = (),
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
         one = Road(self.placed, tuple(entries), wire, wires or {})
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
-        self.layout = lay_out(program, self.placed, self.blobs, looked_at)
+        self.layout = lay_out(program, self.placed, self.blobs, apart)
         most = sum(len(road.placed) for road in roads or (one,))
         self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **(more or {})})
         self.maps = Maps.make(self.layout)

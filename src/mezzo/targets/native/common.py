@@ -33,6 +33,10 @@ class Common:
     faces: dict[Key, Callable[[Any], Any]] = field(default_factory=dict)  # given the native object
     drops: Callable[[int], dict[str, int]] = lambda instance: {}  # what the other level counted
 
+    def has(self, instance: int, name: str) -> bool:
+        key = instance, name
+        return key in self.words or key in self.bodies or key in self.hashes or key in self.faces
+
     def names(self, instance: int) -> frozenset[str]:
         """The states of an instance that native code treats as common memory."""
         return frozenset(name for i, name in (*self.words, *self.bodies) if i == instance)

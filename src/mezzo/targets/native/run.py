@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mezzo.ir.module import Program
+from mezzo.ir.module import Program, State
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Packet
-from mezzo.targets.native.common import Common
+from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import RUNTIME, Layout, now_offset
 from mezzo.targets.native.state import Array, Memory, address_of, make_cell
 
@@ -176,25 +176,36 @@ def take_over(
     program: Program, layout: Layout, memory: Memory, cells: list[dict[str, Any]], common: Common | None = None
 ) -> list[dict[str, Any]]:
     """The native state objects of every instance, with the contents that `cells` have."""
-    common = common or Common()
     made: list[dict[str, Any]] = []
     for i, linked in enumerate(program.instances):
         base, unit = layout.offsets[i], layout.units[i]
         memory.put(base + unit.number, 4, i)
-        lanes = {s.name: layout.lanes.get((i, s.name), -1) for s in linked.unit.states}
-        made.append({})
+        given, made_here = cells[i] if i < len(cells) else {}, {}
         for state in linked.unit.states:
-            key, at = (i, state.name), base + unit.states[state.name]
-            if key in common.hashes:
-                memory.put(at, 8, common.hashes[key])
-                made[i][state.name] = common.faces[key](None)
+            at, name, lanes = base + unit.states[state.name], state.name, layout.lanes.get((i, state.name), -1)
+            if common is not None and common.has(i, name):
+                made_here[name] = _common_cell(common, (i, name), memory, at, state, given.get(name))
                 continue
-            given = common.bodies.get(key)
-            cell = Array(memory, at, state, given) if given else make_cell(memory, at, state, lanes[state.name])
-            if i < len(cells) and state.name in cells[i] and key not in common.words and given is None:
-                cell.load(cells[i][state.name].dump())
-            made[i][state.name] = common.faces[key](cell) if key in common.faces else cell
+            made_here[name] = make_cell(memory, at, state, lanes)
+            if name in given:
+                made_here[name].load(given[name].dump())
+        made.append(made_here)
     return made
+
+
+def _common_cell(common: Common, key: Key, memory: Memory, at: int, state: State, given: Any) -> Any:
+    """The object of a state that another level has, too: what lies there has its contents already."""
+    if key in common.hashes:
+        memory.put(at, 8, common.hashes[key])
+        return common.faces[key](None)
+    if key in common.bodies:
+        return Array(memory, at, state, common.bodies[key])
+    cell = make_cell(memory, at, state)
+    if key in common.words:
+        return cell
+    if given is not None:
+        cell.load(given.dump())
+    return common.faces[key](cell)
 
 
 def _number(low: int, high: int, sign: int) -> int:

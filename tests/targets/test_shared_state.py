@@ -1,0 +1,271 @@
+"""One state on two levels: programs in the kernel, native code and Python all see the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mezzo.base import bpf
+from mezzo.ir import ops
+from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
+from mezzo.ir.ops import Body
+from mezzo.ir.types import BOOL, I64, KILL, PACKET, U8, U16, U32, U64, U128, Type
+from mezzo.packet.arena import Arena
+from mezzo.targets import native
+from mezzo.targets.kernel import Part
+from mezzo.targets.kernel.common import apart, common_of
+from mezzo.targets.kernel.emit import Wire
+from mezzo.targets.native.common import Common
+from tests.targets.native_units import P, bump, c, entry, loc, plain, unit_of
+
+pytestmark = pytest.mark.needs_root
+DROP, PASS = 1, 2
+FRAME = bytes(range(60))
+KEY = ops.Cast(U32, ops.PLoad(U8, P, "data", c(0)))
+
+
+class Both:
+    """An instance in the kernel, by which packets pass to the host's stack, and the same natively."""
+
+    def __init__(self, unit: Unit, cells: list[dict[str, Any]] | None = None, before: int = 0) -> None:
+        # Others in front, so that offsets of blocks and words differ.
+        others = [Linked(f"o{n}", unit_of(states=(State("pad", "scalar", U64),))) for n in range(before)]
+        self.number = before
+        program = Program((*others, Linked("x", unit, (None, None), (None,))), (), ())
+        cells = cells or plain(program)
+        wires = {(before, 0): Wire("pass")}
+        looked = apart(program, [before])
+        self.part = Part(program, [before], [(before, 0)], cells, wire=True, wires=wires, use_disk=False, apart=looked)
+        self.common = common_of(self.part, program)
+        self.engine: Any = native.build(program, Arena(64), cells, {}, virtual=True, cache=False, common=self.common)
+        self.cells = self.engine.cells[before]
+
+    def arrive(self, first: int = 0, repeat: int = 1) -> int:
+        return bpf.test_run(self.part.fd, b"", bytes([first, *FRAME[1:]]), repeat=repeat).verdict
+
+    def push(self, first: int = 0) -> None:
+        packet = self.engine.arena.make_from(bytes([first, *FRAME[1:]]))
+        self.engine.push(self.number, 0, packet.frame)
+
+    def ask(self, name: str, *args: int) -> Any:
+        return self.engine.call(self.number, name, *args)
+
+    def close(self) -> None:
+        self.engine.close()
+        self.part.close()
+        self.engine.arena.close()
+
+
+@pytest.fixture
+def both() -> Iterator[Any]:
+    made: list[Both] = []
+
+    def make(*args: Any, **more: Any) -> Both:
+        made.append(Both(*args, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def process(*body: ops.Stmt) -> Function:
+    return Function("process", (Param("p", PACKET),), U32, body)
+
+
+def unit(body: Body, *more: Function, states: tuple[State, ...], reasons: tuple[str, ...] = ()) -> Unit:
+    return unit_of(process(*body, ops.Return(c(0))), *more, states=states, reasons=reasons)
+
+
+def getter(state: str, type: Type) -> Function:
+    return entry(f"get_{state}", type, (ops.Return(ops.Get(type, state)),))
+
+
+def setter(state: str, type: Type) -> Function:
+    return entry(f"set_{state}", U8, (ops.Put(state, loc("v", type)), ops.Return(c(1, U8))), Param("v", type))
+
+
+def test_what_is_only_counted_is_summed(both: Any) -> None:
+    it = both(unit((bump("n"),), states=(State("n", "scalar", U64),)), before=2)
+    assert it.arrive() == PASS
+    it.push()
+    it.arrive(repeat=3)
+    assert (it.cells["n"].value, it.part.cells[2]["n"].counted) == (5, 4)
+    it.cells["n"].value = 100
+    it.push()
+    it.arrive(repeat=2)
+    assert it.cells["n"].value == it.cells["n"].dump() == 103
+    assert it.common.names(2) == frozenset()  # native code counts as it always does
+
+
+def test_the_contents_are_taken_over_once(both: Any) -> None:
+    states = (State("n", "scalar", U64), State("w", "scalar", U32), State("a", "array", U16, 900))
+    read = ops.Set("x", ops.Cast(U32, ops.Index(U16, "a", c(3))))
+    made = unit((bump("n"), read, ops.Put("w", ops.Bin("add", U32, ops.Get(U32, "w"), loc("x")))),
+                getter("w", U32), states=states)  # fmt: skip
+    cells = plain(Program((Linked("x", made),), (), ()))
+    cells[0]["n"].load(7)
+    cells[0]["w"].load(1)
+    cells[0]["a"].load([5] * 900)
+    it = both(made, cells)
+    assert (it.cells["n"].value, it.ask("get_w"), it.cells["a"].dump()) == (7, 1, [5] * 900)
+    it.arrive()
+    it.push()
+    assert (it.cells["n"].value, it.ask("get_w")) == (9, 11)
+
+
+@pytest.mark.parametrize("type", [U8, U16, U32, U64, I64, U128], ids=str)
+def test_words_are_the_same_memory(both: Any, type: Type) -> None:
+    """The kernel copies x to y; native code and Python write x and read y."""
+    states = (State("pad", "scalar", U8), State("x", "scalar", type), State("y", "scalar", type))
+    it = both(unit((ops.Put("y", ops.Get(type, "x")),), setter("x", type), getter("y", type), states=states), before=3)
+    for value in (1, type.mask, 1 << (type.bits - 1), 0x1234_5678_9ABC_DEF0_1234_5678_9ABC_DEF0):
+        it.ask("set_x", type.wrap(value))
+        it.arrive()
+        assert it.ask("get_y") == it.cells["y"].value == it.cells["x"].value == type.wrap(value)
+        it.cells["x"].value = 77
+        it.arrive()
+        assert it.ask("get_y") == it.cells["y"].value == 77
+
+
+def test_what_native_code_looks_at_has_no_lanes(both: Any) -> None:
+    """Both add atomically to the one word."""
+    it = both(unit((bump("n", c(3, U64)),), getter("n", U64), states=(State("n", "scalar", U64),)))
+    it.arrive(repeat=4)
+    it.push()
+    assert (it.ask("get_n"), it.cells["n"].value) == (15, 15)
+    assert "atomicrmw add" in it.engine.code.assembly()
+
+
+@pytest.mark.parametrize(("type", "size"), [(U8, 8), (U64, 64), (U32, 500), (U64, 600), (I64, 3000), (U128, 20)])
+def test_arrays(both: Any, type: Type, size: int) -> None:
+    """In the block, in the map of words, and in a map of their own; the kernel copies element k to 0."""
+    put = ops.Store("a", c(0), ops.Index(type, "a", KEY))
+    write = (ops.Store("a", loc("k"), loc("v", type)), ops.Return(c(1, U8)))
+    read = (ops.Return(ops.Index(type, "a", loc("k"))),)
+    more = (entry("put", U8, write, Param("k", U32), Param("v", type)), entry("get", type, read, Param("k", U32)))
+    it = both(unit((put,), *more, states=(State("first", "scalar", U8), State("a", "array", type, size))), before=1)
+    for k, value in ((1, 9), (5, type.mask), (7, 1 << (type.bits - 1))):
+        it.ask("put", k, type.wrap(value))
+        it.arrive(k)
+        assert it.ask("get", 0) == it.cells["a"][0] == it.cells["a"][k] == type.wrap(value)
+    it.cells["a"][size - 1] = 3
+    assert it.ask("get", size - 1) == 3
+    it.cells["a"].load([4] * size)
+    it.arrive(2)
+    assert it.cells["a"].dump() == [4] * size
+    it.push(size if size < 256 else 255)  # outside: a fault here, or an element that is 4
+    assert it.engine.drops(1) == ({"fault": 1} if size < 256 else {"no output": 1})
+
+
+TABLES = [(U8, U8), (U16, I64), (U32, U128), (U64, U16), (U128, U64)]
+
+
+@pytest.mark.parametrize(("key", "value"), TABLES, ids=str)
+def test_tables(both: Any, key: Type, value: Type) -> None:
+    """The kernel puts 7 for the packet's first byte; native code and Python do anything: all agree with a dictionary."""
+    k, v = loc("k", key), loc("v", value)
+    more = (
+        entry("get", value, (ops.Return(ops.TableGet(value, "t", k, c(3, value))),), Param("k", key)),
+        entry("has", U8, (ops.Return(ops.Select(U8, ops.TableHas("t", k), c(1, U8), c(0, U8))),), Param("k", key)),
+        entry("put", U8, (ops.TablePut("d", "t", k, v), *_told()), Param("k", key), Param("v", value)),
+        entry("cut", U8, (ops.TableDel("d", "t", k), *_told()), Param("k", key)),
+        entry("count", U32, (ops.Return(ops.Count("t")),)),
+    )
+    put = ops.TablePut("", "t", ops.Cast(key, ops.PLoad(U8, P, "data", c(0))), c(7, value))
+    it = both(unit((put,), *more, states=(State("t", "table", value, 20, key),)), before=1)
+    table, known, r = it.cells["t"], dict[int, int](), random.Random(3)
+    for _ in range(300):
+        k_, v_, action = r.randrange(30), value.wrap(r.getrandbits(128)), r.randrange(5)
+        room = k_ in known or len(known) < 20
+        if action == 0:
+            assert it.arrive(k_) == PASS
+        elif action == 1:
+            assert bool(it.ask("put", k_, v_)) == room
+        elif action == 2:
+            assert table.set(k_, v_) == room
+        elif action == 3:
+            assert bool(it.ask("cut", k_)) == (known.pop(k_, None) is not None)
+        else:
+            assert table.delete(k_) == (known.pop(k_, None) is not None)
+        if action < 3 and room:
+            known[k_] = 7 if action == 0 else v_
+        asked = r.randrange(30)
+        assert it.ask("get", asked) == table.get(asked, 3) == known.get(asked, 3)
+        assert it.ask("has", asked) == (asked in known) == (asked in table)
+        assert it.ask("count") == len(table) == len(known)
+    assert table.items() == sorted(known.items())
+
+
+def _told() -> Body:
+    return (ops.Return(ops.Select(U8, ops.Local(BOOL, "d"), c(1, U8), c(0, U8))),)
+
+
+def test_prefixes_are_written_twice(both: Any) -> None:
+    hit = ops.Cmp("eq", ops.LpmGet(U32, "r", ops.PLoad(U32, P, "data", c(0)), c(99)), c(5))
+    look = entry("look", U32, (ops.Return(ops.LpmGet(U32, "r", loc("k"), c(99))),), Param("k", U32))
+    states = (State("r", "lpm", U32, 0, U32), State("n", "scalar", U64))
+    it = both(unit((ops.If(hit, (bump("n"),)),), look, states=states))
+    routes = it.cells["r"]
+    routes.add(0x0A000000, 8, 5)
+    routes.add(0x0A010000, 16, 6)
+    address = 0x0A020203
+    assert (it.ask("look", address), routes.lookup(address), len(routes)) == (5, 5, 2)
+    packet = address.to_bytes(4, "big") + FRAME
+    bpf.test_run(it.part.fd, b"", packet)
+    routes.add(0x0A020000, 16, 7)
+    bpf.test_run(it.part.fd, b"", packet)
+    assert (it.cells["n"].value, it.ask("look", address)) == (1, 7)
+    assert routes.remove(0x0A020000, 16)
+    bpf.test_run(it.part.fd, b"", packet)
+    assert (it.cells["n"].value, it.ask("look", address)) == (2, 5)
+    routes.load(iter([(0x0A020200, 24, 5), (0, 0, 1)]))
+    bpf.test_run(it.part.fd, b"", packet)
+    assert (it.cells["n"].value, routes.dump()) == (3, [(0, 0, 1), (0x0A020200, 24, 5)])
+    routes.clear()
+    bpf.test_run(it.part.fd, b"", packet)
+    assert (it.cells["n"].value, it.ask("look", address), len(routes)) == (3, 99, 0)
+
+
+def test_blobs_are_written_twice_and_keep_their_length(both: Any) -> None:
+    first = ops.BlobLoad(U32, "b", c(0, U64), "big")
+    made = unit((ops.Put("x", first),), entry("b0", U32, (ops.Return(first),)),
+                states=(State("b", "blob", U8), State("x", "scalar", U32)))  # fmt: skip
+    cells = plain(Program((Linked("x", made),), (), ()))
+    cells[0]["b"].bind(b"abcdef")
+    it = both(made, cells)
+    it.arrive()
+    assert it.cells["x"].value == it.ask("b0") == int.from_bytes(b"abcd", "big")
+    it.cells["b"].bind(b"ABCDEF")
+    it.arrive()
+    assert it.cells["x"].value == it.ask("b0") == int.from_bytes(b"ABCD", "big")
+    with pytest.raises(ValueError, match="6 bytes here, not 3"):
+        it.cells["b"].bind(b"123")
+    assert (it.cells["b"].dump(), it.ask("b0")) == (b"ABCDEF", int.from_bytes(b"ABCD", "big"))
+
+
+def test_drops_are_summed_by_reason(both: Any) -> None:
+    few = ops.If(ops.Cmp("eq", KEY, c(1)), (ops.Return(c(KILL), 0),))
+    lost = ops.If(ops.Cmp("eq", KEY, c(2)), (ops.Return(c(1)),))
+    it = both(unit((few, lost, ops.Eval(ops.PLoad(U8, P, "data", KEY))), states=(), reasons=("one",)), before=1)
+    for first in (1, 2, 200):
+        assert it.arrive(first) == DROP
+        it.push(first)
+    it.push(2)
+    assert it.engine.drops(1) == {"one": 2, "no output": 3, "fault": 2}
+
+
+def test_code_without_another_level_is_what_it_was() -> None:
+    """An engine with nothing in common has the assembly, the layout and the name on disk of one without."""
+    made = unit((bump("n"),), getter("n", U64), states=(State("n", "scalar", U64),))
+    program = Program((Linked("x", made, (None,), (None,)),), (), ())
+    more: list[Any] = [{}, {"common": Common()}]
+    engines = [native.build(program, Arena(64), plain(program), {}, cache=False, **one) for one in more]
+    texts = [e.code.assembly() for e in engines]
+    assert texts[0] == texts[1]
+    assert engines[0].layout.units == engines[1].layout.units and engines[0].code.keys == engines[1].code.keys
+
+
