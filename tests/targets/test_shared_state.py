@@ -166,7 +166,7 @@ TABLES = [(U8, U8), (U16, I64), (U32, U128), (U64, U16), (U128, U64)]
 
 @pytest.mark.parametrize(("key", "value"), TABLES, ids=str)
 def test_tables(both: Any, key: Type, value: Type) -> None:
-    """The kernel puts 7 for the packet's first byte; native code and Python do anything: all agree with a dictionary."""
+    """The kernel puts 7 for the first byte; native code and Python do anything: all agree with a dictionary."""
     k, v = loc("k", key), loc("v", value)
     more = (
         entry("get", value, (ops.Return(ops.TableGet(value, "t", k, c(3, value))),), Param("k", key)),
