@@ -175,6 +175,7 @@ class PortTable:
     def __init__(self, force: bool = False) -> None:
         self.all: dict[tuple[str, str], Port] = {}
         self.force = force
+        self.parts: list[Any] = []  # of the router, in the kernel: what devices are to get programs of (targets/kernel)
 
     def __iter__(self) -> Any:
         return iter(self.all.values())

@@ -1,0 +1,72 @@
+"""A router over two levels: the part of it that is in the kernel, built beside the native whole.
+
+    plan ─► part: maps with what the elements' states hold, programs
+            └─► what native code has in common with it ─► engine ─► ports attach the programs to their devices
+
+The native program is whole, so a router without the rights, or of which nothing goes, is one without parts.  State is
+one: counters are sums over the levels, drops too, and what a handler writes both see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.pipeline import Plan
+
+# The kernel draws from a sequence of its own; as far from the native one as those of threads are from each other.
+APART = 0xA3EC_647E_5C9D_8F1B
+WORD = (1 << 64) - 1
+
+
+class Levels:
+    """What a router has beside its native engine.  `parts` is empty where everything is native."""
+
+    def __init__(self, plan: Plan, target: str) -> None:
+        self.plan, self.parts = plan, list[Any]()
+        self._kernel = plan.placement.kernel if plan.placement is not None else None
+        if self._kernel is not None and target != "native":
+            what = f"parts of the {target} target do not go into the kernel"
+            raise MezzoError(Diagnostic(what, hint="run it with --target native, or without --place"))
+
+    def build(self, cells: Sequence[dict[str, Any]], frame_size: int, seed: int, cache: bool) -> dict[str, Any]:
+        """Makes the part, with the contents of `cells`; what the native target is to know of it."""
+        if self._kernel is None:
+            return {}
+        # What is placed needs its code at both levels, and this import is for who has a kernel's level.
+        from mezzo.targets.kernel import Part
+        from mezzo.targets.kernel.common import apart, common_of
+
+        whole, kernel = self.plan.whole(), self._kernel
+        several = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
+        part = Part.of(
+            kernel, cells, frame_size=frame_size, frags=several, use_disk=cache, apart=apart(whole, kernel.placed)
+        )
+        self.parts.append(part)
+        part.set_word("random", (seed + APART) & WORD)
+        return {"common": common_of(part, whole)}
+
+    def set_clock(self, epoch_ns: int) -> None:
+        """The kernel's clock is the native one; what to add for the time of day is told."""
+        for part in self.parts:
+            part.set_word("epoch", epoch_ns)
+
+    def close(self) -> None:
+        """Gives programs and maps back; ports have detached them before."""
+        for part in self.parts:
+            part.close()
+        self.parts.clear()
+
+
+def needs_several_buffers(devices: Sequence[str]) -> bool:
+    """Whether packets of one of the devices may be longer than a buffer of its driver."""
+    from mezzo.ports._netdev import link
+    from mezzo.ports._xdp_port import LARGEST_MTU
+
+    longest = 0
+    for device in devices:
+        with suppress(OSError, MezzoError):  # one that is not there is told by its port
+            longest = max(longest, link(device).mtu)
+    return longest > LARGEST_MTU
