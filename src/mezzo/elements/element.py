@@ -176,6 +176,8 @@ class Element(Wired):
     see: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()  # further Click names
     early: tuple[str, ...] = ("encap",)  # handlers that the configuration alone answers, before `initialize`
+    stays_native = ""  # why it does not go into the kernel, where its code does not tell
+    racy: dict[str, str] = {}  # state that two CPUs may set at once in the kernel, and why that does no harm
     runtime = False  # its packet code may use the runtime dialect (raw memory, C functions, frames): mezzo's own ports
     wants_task = True  # is the task scheduled at the start
     watches = False  # may descriptors make the task runnable (`router.watch`)

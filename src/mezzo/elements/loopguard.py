@@ -11,6 +11,7 @@ class LoopGuard(Element):
     """
 
     ports, processing = "1/1", "h/h"
+    stays_native = "it counts calls inside each other, and in the kernel there are none"
     depth: u32
     example = "InfiniteSource(LIMIT 2, STOP true) -> g :: LoopGuard -> c :: Counter -> Discard;"
     example_reads = {"c.count": "2"}

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mezzo.base import Diagnostic, MezzoError, Reporter, Span
 from mezzo.elements import confparse, library
@@ -30,6 +31,10 @@ from mezzo.pipeline.loops import guard_loops
 from mezzo.pipeline.schedulers import check_threads, make_schedulers, wishes_of, with_schedulers
 from mezzo.pipeline.threads import deal
 from mezzo.pipeline.units import make, units_of
+from mezzo.pipeline.wishes import wishes_for
+
+if TYPE_CHECKING:
+    from mezzo.pipeline.placement import Placement
 
 
 @dataclass
@@ -43,6 +48,7 @@ class Plan:
     linker: Linker
     warnings: list[Diagnostic] = field(default_factory=list)
     edges: dict[str, Connection] = field(default_factory=dict)  # hidden counters; see pipeline/edges
+    placement: Placement | None = None  # where somebody wishes that something is in the kernel
     threading: Threading | None = None  # where there are several threads; the last elements are their schedulers
 
     @property
@@ -76,10 +82,14 @@ def compile_text(
     virtual: bool = False,
     counted: bool = False,
     threads: int = 1,
+    place: str | Sequence[str] = (),
 ) -> Plan:
-    """The plan of a configuration in the Click language; `counted`: with a counter on every connection."""
+    """The plan of a configuration in the Click language; `counted`: with a counter on every connection; `place`: what
+    is to be in the kernel (see `wishes`)."""
     flat = parse_click(text, file, variables or {}, library_path, is_class, library.names_of_files())
-    return compile_graph(assemble(flat), virtual, folder=str(Path(file).parent), counted=counted, threads=threads)
+    return compile_graph(
+        assemble(flat), virtual, folder=str(Path(file).parent), counted=counted, threads=threads, place=place
+    )
 
 
 def compile_graph(
@@ -89,6 +99,7 @@ def compile_graph(
     folder: str = ".",
     counted: bool = False,
     threads: int = 1,
+    place: str | Sequence[str] = (),
 ) -> Plan:
     """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
     check_threads(threads, virtual)
@@ -103,14 +114,25 @@ def compile_graph(
     # Who is reached by what is a matter of the graph alone.
     linker = Linker(resolved, elements, units)
     tasks, timers, linked = linker.run()
+    # What goes into the kernel comes up again by outputs that its device inputs have natively.
+    placement, wishes = None, wishes_for(place, elements, resolved.graph)
+    if wishes:
+        from mezzo.pipeline.placement import (
+            place_elements,
+            with_ups,
+        )  # most routers need nothing of the kernel's target
+
+        placement = place_elements(linker, resolved, wishes, virtual)
+        linker = with_ups(linker, resolved, placement)
+        tasks, timers, linked = linker.run()
     schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, any(e.watches for e in elements))
     program = Program((schedulers[0][1], *linked), tasks, timers)
     everyone = [schedulers[0][0], *elements, *(element for element, _ in schedulers[1:])]
-    wishes, strange = wishes_of(elements, threads)
-    plan = Plan(given, resolved, everyone, program, linker, [*warnings, *strange], edges)
+    own, strange = wishes_of(elements, threads)
+    plan = Plan(given, resolved, everyone, program, linker, [*warnings, *strange], edges, placement=placement)
     if threads > 1:
         # Who meets whom on which thread decides how the code of each instance must be.
-        dealt = deal(linker, program, threads, wishes)
+        dealt = deal(linker, program, threads, own)
         plan.threading, plan.warnings = with_schedulers(dealt.threading), [*plan.warnings, *dealt.warnings]
         plan.program = replace(program, instances=(*program.instances, *(one for _, one in schedulers[1:])))
     return plan

@@ -7,19 +7,27 @@ element that answers it, so a queue in between ends it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mezzo.elements.element import Element
 from mezzo.graph import Resolved
 from mezzo.ir.module import Linked, Unit
 
 Place = tuple[int, int]
+FIRST_UP = 2  # outputs of a device input that are its own
 
 
 class Linker:
-    """The tables the searches work on; index i is element i, instance i + 1."""
+    """The tables the searches work on; index i is element i, instance i + 1.  `ups`: of device inputs, where what comes
+    up from the kernel goes on."""
 
-    def __init__(self, resolved: Resolved, elements: Sequence[Element], units: Sequence[Unit]) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        elements: Sequence[Element],
+        units: Sequence[Unit],
+        ups: Mapping[int, Sequence[Place]] | None = None,
+    ) -> None:
         self.elements, self.units = elements, units
         number = {e.name: i for i, e in enumerate(elements)}
         self.outs: list[list[list[Place]]] = [[[] for _ in range(e.noutputs)] for e in elements]
@@ -29,9 +37,19 @@ class Linker:
             self.ins[number[c.dst]][c.dst_port].append((number[c.src], c.src_port))
         self.push_out = [[k == "push" for k in e.output_kinds] for e in elements]
         self.push_in = [[k == "push" for k in e.input_kinds] for e in elements]
+        for i, places in (ups or {}).items():
+            self.connect_ups(i, places)
         self.tasks = [i for i in range(len(elements)) if self.drives(i)]
         self.timers = [i for i, u in enumerate(units) if u.function("timer") is not None]
         self.task_number = {i: t for t, i in enumerate(self.tasks)}
+
+    def connect_ups(self, i: int, places: Sequence[Place]) -> None:
+        """Gives a device input the outputs by which packets that come up from the kernel go on, behind its own two."""
+        own = FIRST_UP - len(self.outs[i])
+        self.outs[i] += [*([] for _ in range(own)), *([place] for place in places)]
+        self.push_out[i] += [True] * (own + len(places))
+        for number, (to, port) in enumerate(places):
+            self.ins[to][port].append((i, FIRST_UP + number))
 
     def run(self) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
         """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""
@@ -50,11 +68,11 @@ class Linker:
         used = unit.uses
         in_pull = not all(self.push_out[i])
         down = self.down(i) if in_pull and ("down" in used or unit.function("process")) else ()
-        ready = tuple(self.ready(i, p) for p in range(element.noutputs)) if "ready" in used else ()
+        ready = tuple(self.ready(i, p) for p in range(len(self.outs[i]))) if "ready" in used else ()
         return Linked(
             element.name,
             unit,
-            outputs=tuple(self.one(self.outs[i][p], self.push_out[i][p]) for p in range(element.noutputs)),
+            outputs=tuple(self.one(self.outs[i][p], self.push_out[i][p]) for p in range(len(self.outs[i]))),
             inputs=tuple(self.one(self.ins[i][p], not self.push_in[i][p]) for p in range(element.ninputs)),
             pull_outputs=tuple(not x for x in self.push_out[i]),
             pull_inputs=tuple(not x for x in self.push_in[i]),

@@ -1,0 +1,457 @@
+"""Which elements run in the kernel, and why the others do not: from wishes to a plan for the kernel.
+
+The native program stays whole.  The kernel's is a second copy of a prefix of the graph, from the devices that packets
+come from: it grows along push connections from element to element, as long as these have a half that goes (`punt`) and
+nobody wishes otherwise.  Where it ends packets go up, and natively continue at that very input.  Ends of devices, and
+the queue in front of one, come along by themselves.
+
+`auto` leaves out what is not worth its place:
+* elements behind which every way goes up, when all they can do for a packet there is to change it before it does;
+* elements that only packets reach that something is wrong with (they leave others by an output that may be left
+  unconnected), when they are long: the verifier would prove them on each load for packets that hardly come.
+
+What several CPUs would set at once (`races`) stays out as well, an element or those of its ways that do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from mezzo.base import Diagnostic, MezzoError, Note, Span
+from mezzo.elements.element import Element
+from mezzo.graph import Graph, Resolved
+from mezzo.graph.codes import parse_ports
+from mezzo.ir import ops
+from mezzo.ir.module import Linked, Program, Unit
+from mezzo.ir.spec import nodes
+from mezzo.pipeline import devices
+from mezzo.pipeline.devices import Road
+from mezzo.pipeline.link import Linker
+from mezzo.pipeline.units import make, units_of
+from mezzo.pipeline.ways import CHANGES, changed_ports, is_punt, ports_of
+from mezzo.pipeline.wire import WIRE, has_wire, wire_unit
+from mezzo.pipeline.wishes import Wish, wish_for
+from mezzo.targets.kernel.emit import order_of
+from mezzo.targets.kernel.layout import packet_functions
+from mezzo.targets.kernel.plan import KernelPlan, Port, punt
+from mezzo.targets.kernel.punt import COSTLY, Half, adds, half_of, sets
+
+RARE = 100  # nodes of an element that only wrong packets reach
+KERNEL, BOTH, NATIVE = "kernel", "kernel+native", "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where an element is and why; `span`: the line of packet code that decides, `place`: where it is declared."""
+
+    name: str
+    cls: str
+    level: str
+    why: str
+    span: Span | None = None
+    place: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A row for each element; `kernel`, None when nothing is there."""
+
+    rows: tuple[Row, ...]
+    kernel: KernelPlan | None = None
+
+    def __str__(self) -> str:
+        counts = [sum(row.level == level for row in self.rows) for level in (KERNEL, BOTH, NATIVE)]
+        words = ("in the kernel", "in the kernel for their usual work", "native")
+        return ", ".join(f"{n} {word}" for n, word in zip(counts, words, strict=True) if n) or "no elements"
+
+
+def place_elements(linker: Linker, resolved: Resolved, wishes: Sequence[Wish], virtual: bool = False) -> Placement:
+    """Where the elements of a router go; MezzoError tells of all that was wished for and cannot be."""
+    return _Placer(linker, resolved.graph, wishes, virtual).run()
+
+
+def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker:
+    """The native router whose device inputs take in what comes up from the kernel."""
+    if placement.kernel is None:
+        return linker
+    places = [(to - 1, port) for to, port in placement.kernel.ups]
+    units = list(linker.units)
+    for instance, _ in placement.kernel.entries:
+        element = linker.elements[instance - 1]
+        element.up = True  # type: ignore[attr-defined]  # a constant of its packet code
+        units[instance - 1] = units_of([element])[0]
+    return Linker(resolved, linker.elements, units, {i - 1: places for i, _ in placement.kernel.entries})
+
+
+class _Placer:
+    """Instances have the numbers of the program; 0 is the scheduler."""
+
+    def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool) -> None:
+        tasks, timers, linked = linker.run()
+        self.program = Program((Linked("", Unit("", (), ())), *linked), tasks, timers)
+        self.elements = [Element(), *linker.elements]
+        self.linker, self.graph, self.virtual = linker, graph, virtual
+        self.wishes = [wish_for(e.name, wishes) for e in self.elements]
+        self.halves: dict[int, Half] = {}
+        self.raced: dict[int, frozenset[str]] = {}
+        self.left: dict[int, str] = {}  # what could be in the kernel, and why it is not
+        self.roads: dict[int, Road] = {}  # behind queues
+        self.made: dict[tuple[Unit, int | None, frozenset[str]], Half] = {}
+        self.units: dict[str, Unit] = {}
+
+    def run(self) -> Placement:
+        entries = [i for i, e in enumerate(self.elements) if devices.is_input(e) and self.half(i).unit is not None]
+        placed = self.settle(entries)
+        self.require(placed)
+        plan = self.plan([i for i in entries if i in placed], placed) if placed else None
+        return Placement(tuple(self.row(i, placed, plan) for i in range(1, len(self.elements)) if self.shown(i)), plan)
+
+    def settle(self, entries: Sequence[int]) -> set[int]:
+        """The instances of the kernel: what is reached, less what is left out, until nothing changes."""
+        while True:
+            placed = self.reached(entries)
+            out = self.races(placed, entries) or self.long_and_rare(placed, entries) or self.useless(placed, entries)
+            if not out:
+                return placed
+            self.left |= out
+
+    # -- what each can do
+
+    def level(self, i: int) -> str:
+        """What is wished of an instance; ends of devices and queues come along."""
+        wish = self.wishes[i]
+        return wish.level if wish is not None else "along" if self.comes_along(i) else NATIVE
+
+    def comes_along(self, i: int) -> bool:
+        return has_wire(self.elements[i]) or devices.is_queue(self.program.instances[i])
+
+    def half(self, i: int) -> Half:
+        if i not in self.halves:
+            self.halves[i] = self.find_half(i)
+        return self.halves[i]
+
+    def find_half(self, i: int) -> Half:
+        element = self.elements[i]
+        if reason := type(element).stays_native:
+            return Half(None, (Diagnostic(reason),))
+        if has_wire(element):
+            return self.wire_half(element)
+        linked = self.program.instances[i]
+        if any(linked.pull_inputs):
+            return Half(None, (Diagnostic("packets are pulled through it"),))
+        return self.cut(i)
+
+    def whole(self, i: int) -> Unit:
+        """The unit with its code."""
+        unit = self.program.instances[i].unit
+        if unit.is_skeleton and unit.digest not in self.units:
+            self.units[unit.digest] = make(self.elements[i])
+        return self.units[unit.digest] if unit.is_skeleton else unit
+
+    def cut(self, i: int) -> Half:
+        most = COSTLY if self.level(i) == "auto" else None
+        key = self.whole(i), most, self.raced.get(i, frozenset())
+        if key not in self.made:
+            self.made[key] = half_of(*key)
+        return self.made[key]
+
+    def wire_half(self, element: Element) -> Half:
+        if devices.is_input(element):
+            trouble = devices.input_trouble(element, self.elements, self.virtual)
+        else:
+            trouble = devices.output_trouble(element)
+        return Half(None, (Diagnostic(trouble),)) if trouble else half_of(wire_unit(element), None)
+
+    def road(self, i: int) -> Road:
+        """What is behind a queue, by instances."""
+        if i not in self.roads:
+            found = devices.road_behind(i - 1, self.elements[1:], self.linker)
+            road = Road(tuple(x + 1 for x in found.through), found.device + 1, found.why)
+            self.roads[i] = replace(road, why=road.why or self.blocked(road))
+        return self.roads[i]
+
+    def blocked(self, road: Road) -> str:
+        """Why packets do not go this way in the kernel."""
+        for i in (*road.through, road.device):
+            half = self.half(i) if i == road.device else self.cut(i)
+            if not half.is_whole:
+                return f"`{self.elements[i].name}` behind it: {half.ups[0].message}"
+            if self.level(i) == NATIVE and not (self.wishes[i] is None and i not in road.through):
+                return f"`{self.elements[i].name}` behind it is to be native"
+        return ""
+
+    # -- what is reached
+
+    def goes(self, i: int) -> bool:
+        return i not in self.left and self.level(i) != NATIVE and self.half(i).unit is not None
+
+    def next(self, i: int, port: int) -> Port | None:
+        """Where a packet comes to in the kernel; None where it goes up, or nothing is connected."""
+        if port >= len(self.program.instances[i].outputs):
+            return None
+        to = self.program.instances[i].outputs[port]
+        if to is None:
+            return None
+        if devices.is_queue(self.program.instances[to[0]]):
+            road = self.road(to[0])
+            if road.why or self.level(to[0]) == NATIVE or to[0] in self.left:
+                return None
+            return ((*road.through, road.device)[0], 0)
+        return to if self.goes(to[0]) else None
+
+    def behind(self, i: int) -> dict[int, Port]:
+        """Where packets come to from an instance in the kernel, by its output."""
+        chain = self.chained().get(i)
+        if chain is not None:
+            return {0: (chain, 0)}
+        outputs = range(len(self.program.instances[i].outputs))
+        return {port: to for port in outputs if (to := self.next(i, port)) is not None}
+
+    def chained(self) -> dict[int, int]:
+        """Elements between a queue and its device, and what comes behind each."""
+        found: dict[int, int] = {}
+        for road in self.roads.values():
+            found |= dict(pairwise((*road.through, road.device))) if not road.why else {}
+        return found
+
+    def reached(self, entries: Sequence[int], usual: bool = False) -> set[int]:
+        """The instances that packets reach in the kernel; `usual`: other than by outputs for what is wrong."""
+        todo = [i for i in entries if self.goes(i)]
+        seen = set(todo)
+        while todo:
+            i = todo.pop()
+            for port, to in self.behind(i).items():
+                if to[0] not in seen and not (usual and self.is_for_wrong(i, port)):
+                    seen.add(to[0])
+                    todo.append(to[0])
+        return seen
+
+    def is_for_wrong(self, i: int, port: int) -> bool:
+        """Whether an output is one that may be left unconnected, because what leaves there would be dropped."""
+        least = parse_ports(type(self.elements[i]).ports).least_outputs
+        return 0 < least <= port
+
+    # -- what is left out
+
+    def long_and_rare(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
+        usual = self.reached(entries, usual=True)
+        found = {}
+        for i in sorted(placed - usual):
+            size = sum(1 for f in packet_functions(self.kernel_unit(i)) for _ in nodes(f.body))
+            if self.level(i) == "auto" and size > RARE:
+                found[i] = f"only packets that something is wrong with come here, and it is long ({size} nodes of IR)"
+        return found
+
+    def useless(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
+        """What is not asked for by name and does nothing that saves a packet the way up."""
+        useful = {i for i in placed if self.is_useful(i)}
+        while True:
+            more = {i for i in placed - useful if any(to[0] in useful for to in self.made_ways(i).values())}
+            if not more:
+                break
+            useful |= more
+        return {i: self.why_useless(i) for i in sorted(placed - useful)}
+
+    def why_useless(self, i: int) -> str:
+        if self.half(i).is_whole or ports_of(self.kernel_unit(i)):
+            return "it is not worth its place: what it sends on goes up behind it"
+        return f"it is not worth its place: {self.half(i).ups[0].message}"
+
+    def is_useful(self, i: int) -> bool:
+        """Whether it is worth its place by itself: asked for, the end of a way, or a filter."""
+        unit = self.kernel_unit(i)
+        if self.level(i) in ("kernel", "kernel?") or (
+            has_wire(self.elements[i]) and not devices.is_input(self.elements[i])
+        ):
+            return True
+        if not any(self.program.instances[i].outputs):
+            return True
+        body = [n for f in packet_functions(unit) for n in nodes(f.body)]
+        drops = any(isinstance(n, ops.Kill) or (isinstance(n, ops.Return) and n.reason >= 0) for n in body)
+        return drops and bool(ports_of(unit)) and not any(isinstance(n, CHANGES) for n in body)
+
+    def made_ways(self, i: int) -> dict[int, Port]:
+        """Where packets come to that it has changed; where it changes none, all ways."""
+        unit = self.kernel_unit(i)
+        ports = changed_ports(unit) or ports_of(unit)
+        return {port: to for port, to in self.behind(i).items() if port in ports or -1 in ports}
+
+    def races(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
+        """Instances whose code would be wrong on several CPUs at once; where another half does, it is taken."""
+        native = self.natively_reached(placed, entries)
+        queues = {i: devices.queues_of(getattr(self.elements[i], "devname", "")) for i in entries}
+        roads = {i: self.reached([i]) for i in entries}
+        found = {}
+        for i in sorted(placed):
+            sources = sum(queues[e] for e in entries if i in roads[e]) + (i in native)
+            bad = self.raced_by(i, i in native) if sources > 1 else frozenset()
+            if not bad or has_wire(self.elements[i]):
+                continue
+            self.raced[i] = self.raced.get(i, frozenset()) | bad
+            self.halves[i] = self.cut(i)
+            if self.halves[i].unit is None:
+                found[i] = self.halves[i].ups[0].message
+            elif self.raced_by(i, i in native):
+                found[i] = f"it adds to `{min(bad)}`, which it also reads, and packets come here on both levels"
+        return found
+
+    def raced_by(self, i: int, native: bool) -> frozenset[str]:
+        """State that kernel code changes and that must not be changed by two at once."""
+        unit, harmless = self.kernel_unit(i), type(self.elements[i]).racy
+        uses = self.program.instances[i].unit.uses
+        read = {word.split(":")[2] for word in uses if word.count(":") == 2 and word.split(":")[1] in ("read", "len")}
+        changed = sets(unit) | (adds(unit) if native else set())
+        return frozenset((changed & read) - set(harmless))
+
+    def natively_reached(self, placed: set[int], entries: Sequence[int]) -> set[int]:
+        """The instances that native code may reach: from where packets come up, and from all other sources."""
+        sources = [
+            i for i, x in enumerate(self.program.instances) if (x.task >= 0 or x.timer >= 0) and i not in entries
+        ]
+        todo = [*sources, *(to[0] for to in self.ups(placed))]
+        seen = set(todo)
+        while todo:
+            linked = self.program.instances[todo.pop()]
+            ends = [to[0] for to in (*linked.outputs, *linked.inputs) if to is not None and to[0] not in seen]
+            seen |= set(ends)
+            todo += ends
+        return seen - set(entries)
+
+    # -- the plan
+
+    def ups(self, placed: set[int]) -> dict[Port, list[Port]]:
+        """Inputs at which packets go on natively, and the outputs that lead there."""
+        found: dict[Port, list[Port]] = {}
+        chained = self.chained()
+        for i in sorted(placed):
+            used = ports_of(self.kernel_unit(i)) if i not in chained else set()
+            for port, to in enumerate(self.program.instances[i].outputs):
+                if to is not None and (port in used or -1 in used) and self.next(i, port) is None:
+                    found.setdefault(to, []).append((i, port))
+            if any(is_punt(n) for f in packet_functions(self.kernel_unit(i)) for n in nodes(f.body)):
+                for port in range(max(len(self.program.instances[i].inputs), 1)):
+                    found.setdefault((i, port), []).append((i, punt(port)))
+        return found
+
+    def plan(self, entries: Sequence[int], placed: set[int]) -> KernelPlan:
+        program = self.kernel_program(placed)
+        ups = self.ups(placed)
+        order = [*entries, *sorted(placed - set(entries))]
+        found = KernelPlan(
+            program,
+            tuple(order),
+            tuple((i, 0) for i in entries),
+            wires={(i, WIRE): i for i in order if self.is_wire(i)},
+            devices={i: name for i in order if (name := getattr(self.elements[i], "devname", ""))},
+        )
+        backward = self.backward(found)
+        for source, to in backward:
+            ups.setdefault(to, []).append(source)
+        number = {to: n for n, to in enumerate(ups)}
+        return replace(
+            found, ups=tuple(ups), ways={source: number[to] for to, sources in ups.items() for source in sources}
+        )
+
+    def is_wire(self, i: int) -> bool:
+        return has_wire(self.elements[i]) and not devices.is_input(self.elements[i])
+
+    def kernel_program(self, placed: set[int]) -> Program:
+        """The program in which placed instances have their halves, and what is behind them in the kernel."""
+        instances = list(self.program.instances)
+        for i in placed:
+            linked, behind = instances[i], self.behind(i)
+            outputs = tuple(behind.get(port, to) for port, to in enumerate(linked.outputs))
+            instances[i] = replace(linked, unit=self.kernel_unit(i), outputs=outputs, pull_inputs=(), pull_outputs=())
+        return replace(self.program, instances=tuple(instances))
+
+    def backward(self, plan: KernelPlan) -> list[tuple[Port, Port]]:
+        """Connections that lead back in a circle, which a program does not go: it goes up there."""
+        found: list[tuple[Port, Port]] = []
+        for entry, _ in plan.entries:
+            road = [i for i in plan.placed if i in self.reached([entry])]
+            rank = {i: n for n, i in enumerate(order_of(plan.program, road))}
+            for i in road:
+                ways = self.behind(i).items()
+                found += [((i, port), to) for port, to in ways if rank.get(to[0], len(rank)) <= rank[i]]
+        return list(dict.fromkeys(found))
+
+    def kernel_unit(self, i: int) -> Unit:
+        half = self.cut(i) if i in self.chained() else self.half(i)
+        assert half.unit is not None, "a placed instance has a half"
+        return half.unit
+
+    # -- what is told
+
+    def shown(self, i: int) -> bool:
+        return self.elements[i].name in self.graph.instances
+
+    def require(self, placed: set[int]) -> None:
+        """What was wished for and is not so is an error."""
+        troubles = []
+        for i, wish in enumerate(self.wishes):
+            if i and wish is not None and wish.level == "kernel" and i not in placed and self.shown(i):
+                if devices.is_queue(self.program.instances[i]) and not self.road(i).why:
+                    continue
+                why, span = self.why_native(i)
+                notes = [Note(f"wished by `{wish}`", wish.span)] if wish.span is not None else []
+                text = f"`{self.elements[i].name}` cannot be in the kernel: {why}"
+                hint = f"say `{wish.pattern}=kernel?` for what can be, or `{self.elements[i].name}=native`"
+                troubles.append(Diagnostic(text, span, notes=tuple(notes), hint=hint))
+        if troubles:
+            raise MezzoError(*troubles)
+
+    def row(self, i: int, placed: set[int], plan: KernelPlan | None) -> Row:
+        element, instance = self.elements[i], self.graph.instances[self.elements[i].name]
+        level, why, span = self.told(i, placed, plan)
+        return Row(element.name, type(element).__name__, level, why, span, instance.span)
+
+    def told(self, i: int, placed: set[int], plan: KernelPlan | None) -> tuple[str, str, Span | None]:
+        element = self.elements[i]
+        if plan is not None and devices.is_queue(self.program.instances[i]) and self.is_passed(i, placed):
+            return BOTH, "the device's own queue; what comes up waits here", None
+        if i not in placed:
+            return NATIVE, *self.why_native(i)
+        if devices.is_input(element):
+            return KERNEL, f"packets enter here: {getattr(element, 'devname', '')}", None
+        if self.is_wire(i):
+            device = getattr(element, "devname", "")
+            return BOTH, f"packets leave here: {device}" if device else "the host's stack gets them", None
+        half = self.cut(i) if i in self.chained() else self.half(i)
+        if half.is_whole:
+            return KERNEL, "all it does", None
+        return BOTH, f"the rest goes up: {'; '.join(d.message for d in half.ups)}", half.ups[0].span
+
+    def is_passed(self, queue: int, placed: set[int]) -> bool:
+        """Whether packets of the kernel come to a queue."""
+        road = self.road(queue)
+        ends = [to for i in placed for to in self.program.instances[i].outputs if i not in self.chained()]
+        return not road.why and road.device in placed and any(to is not None and to[0] == queue for to in ends)
+
+    def why_native(self, i: int) -> tuple[str, Span | None]:
+        if i in self.left:
+            return self.left[i], None
+        if self.level(i) == NATIVE:
+            return ("so it is wished" if self.wishes[i] is not None else "nobody wishes otherwise"), None
+        linked = self.program.instances[i]
+        if devices.is_queue(linked):
+            return self.road(i).why or "no packets come to it in the kernel", None
+        half = self.half(i)
+        if half.unit is None:
+            return half.ups[0].message, half.ups[0].span
+        return self.why_apart(i), None
+
+    def why_apart(self, i: int) -> str:
+        """Why no packets come to an instance in the kernel."""
+        before = [
+            self.elements[j].name for j, x in enumerate(self.program.instances) for to in x.outputs if to and to[0] == i
+        ]
+        if not before:
+            return "no packets are pushed to it"
+        return f"packets come to it from {_listed(before)}, which does not send them here in the kernel"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [f"`{n}`" for n in dict.fromkeys(names)]
+    return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
