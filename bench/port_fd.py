@@ -81,7 +81,7 @@ def transmit() -> None:
 def receive() -> None:
     with pair() as (left, right), pair() as (here, there):
         one, other = Sender(left), Sender(here)
-        text = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH}) -> Discard;"
+        text = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH}, TIMESTAMP false) -> Discard;"
         with floor.mezzo(text, "r") as ours, receiving(there.fileno()) as bare:
             compare(
                 "port_fd receive",
@@ -93,7 +93,7 @@ def receive() -> None:
 def forward() -> None:
     with pair() as (left, right), pair() as (here, there), pair() as (out, far), pair() as (bare_out, bare_far):
         one, other = Sender(left), Sender(here)
-        source = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH})"
+        source = f"r :: PollDevice({right.fileno()}, METHOD FD, BURST {BATCH}, TIMESTAMP false)"
         text = f"{source} -> Queue(1000) -> t :: ToDevice({out.fileno()}, METHOD FD, BURST {BATCH});"
 
         def emptied(subject: Runner, sender: Sender, end: socket.socket, rounds: int) -> float:

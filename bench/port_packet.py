@@ -97,7 +97,7 @@ def receive(*, whole: bool, version: int = 2) -> None:
     """The floor reads a word of each packet; `copying` copies each, as we do, into one of 64 buffers."""
     name = "port_packet receive" + ("" if whole else ", router alone") + (", TPACKET 3" if version == 3 else "")
     with floor.wires("r") as (a, b, c, d), floor.wires("s") as (e, f, _, _):
-        text = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH}, TPACKET {version}) -> Discard;"
+        text = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH}, TPACKET {version}, TIMESTAMP false) -> Discard;"
         ends = [filling(x, version) for x in (a, c, e)]
         with (
             floor.mezzo(text, "r") as ours,
@@ -123,7 +123,7 @@ def forwarding(source: str, to: str) -> Iterator[Runner]:
 
 def forward() -> None:
     with floor.wires("f") as (a, b, c, _), floor.wires("g") as (e, f, g, _):
-        source = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH})"
+        source = f"r :: PollDevice({b}, METHOD PACKET, BURST {BATCH}, TIMESTAMP false)"
         text = f"{source} -> Queue(1000) -> t :: ToDevice({c}, METHOD PACKET, BURST {BATCH});"
         one, other = filling(a, 2), filling(e, 2)
         with floor.mezzo(text, "t") as ours, forwarding(f, g) as bare:

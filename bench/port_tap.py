@@ -61,13 +61,13 @@ def transmit() -> None:
 
 
 def receive() -> None:
-    text = f"r :: PollDevice(ra, METHOD TAP, BURST {BATCH}) -> Discard;"
+    text = f"r :: PollDevice(ra, METHOD TAP, BURST {BATCH}, TIMESTAMP false) -> Discard;"
     with ours(text, "r", "ra") as mine, bare("FloorRead", fd="rb") as floors:
         filled("port_tap receive", mine, floors, ("ra", "rb"), 1)
 
 
 def forward() -> None:
-    source = f"r :: PollDevice(fa, METHOD TAP, BURST {BATCH})"
+    source = f"r :: PollDevice(fa, METHOD TAP, BURST {BATCH}, TIMESTAMP false)"
     text = f"{source} -> Queue(1000) -> t :: ToDevice(fb, METHOD TAP, BURST {BATCH});"
     with ours(text, "t", "fa", "fb") as mine, bare("FloorReadWrite", fd="fc", out="fd") as floors:
         filled("port_tap forward", mine, floors, ("fa", "fc"), 2)

@@ -22,7 +22,7 @@ PHASE, PHASES = 1024, 8  # packets in the rings at a time, and how often in a ru
 BLOCKS = 150  # runs of each, in turn
 SENT = 8192
 ROUNDS = 40  # of a task, more than a phase takes
-ROOM = f"RING {floor.ROOM}, FILL {floor.FRAMES}"
+ROOM = f"RING {floor.ROOM}, FILL {floor.FRAMES}, TIMESTAMP false"  # as the floor
 Measured = Callable[[], tuple[float, float]]
 
 

@@ -41,7 +41,7 @@ from mezzo.elements import (
     walltime,
 )
 from mezzo.packet.arena import NO_FRAME
-from mezzo.ports import _checksum, _xdp_port
+from mezzo.ports import _checksum, _xdp_port, level
 from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
@@ -349,7 +349,7 @@ class Receiver(_Half, _Risen, FromDevice):
 
 
 GRE = _checksum.GRE
-OTHERS = (GRE, _checksum.IP_IN_IP, _checksum.IP6_IN_IP)  # protocols with a packet in them
+AROUND = 1 << GRE | 1 << _checksum.IP_IN_IP | 1 << _checksum.IP6_IN_IP  # a bit for each with a packet in it
 TUNNEL_PORTS = (0xB512, 0x1821, 0xC117)  # 4789, 8472 (VXLAN) and 6081 (Geneve) as they stand in memory
 TUNNELS = sum(1 << (port & 63) for port in TUNNEL_PORTS)  # one test for most other ports
 
@@ -364,16 +364,13 @@ def may_be_partial(at: u64) -> flag:
     if first & 0xFF_FFFF != ETHER_IP4 | PLAIN_IP4 << 16:
         return u16(first) in (ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN)
     protocol = mem_u8(at + 23)
-    found: u16 = 0
+    if protocol != TCP and protocol != UDP:
+        return protocol <= GRE and (u64(AROUND) >> protocol) & 1 != 0
     if protocol == UDP:
         port = mem_u16(at + 36)
         if (u64(TUNNELS) >> (port & 63)) & 1 != 0 and port in TUNNEL_PORTS:
             return True
-        found = mem_u16(at + 40)
-    elif protocol == TCP:
-        found = mem_u16(at + 50)
-    else:
-        return protocol in OTHERS
+    found = mem_u16(at + 50) if protocol == TCP else mem_u16(at + 40)
     total = u64(mem_u32(at + 26)) + mem_u32(at + 30) + mem_u16(at + 16) + (u32(protocol) << 8)
     return (total + (2 * 0xFFFF - 20 * 256) - found) % 0xFFFF == 0
 
@@ -479,6 +476,10 @@ class Transmitter(_Half, ToDevice):
             self.say_lost(n)
 
     # -- Python
+
+    def wire_trouble(self) -> str:
+        """Why the kernel's level cannot send here; "" when it can."""
+        return level.cannot_redirect(self.devname)
 
     def waiting(self):
         """Frames in slots that the kernel has not got yet."""
