@@ -37,6 +37,7 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|VAR=VALUE",
         help="the configuration, - for standard input; values of its $variables",
     )
+    parser.add_argument("-f", "--file", metavar="FILE", help="the configuration, as an option")
     parser.add_argument("-e", "--expression", metavar="EXPR", help="the configuration itself instead of a file")
     parser.add_argument(
         "-C",
@@ -110,7 +111,11 @@ def _place(path: Path, trouble: Exception) -> Span | None:
 
 def read_source(args: argparse.Namespace) -> Source:
     load_elements(args.elements)
-    return find_source(args.words, args.expression, args.clickpath)
+    words = [*([args.file] if args.file else []), *args.words]
+    # Click's tools read standard input where nothing is named.
+    if getattr(args, "as_click", False) and args.expression is None and all(VARIABLE.match(w) for w in words):
+        words.append("-")
+    return find_source(words, args.expression, args.clickpath)
 
 
 def find_source(words: Sequence[str], expression: str | None, clickpath: str = "") -> Source:
@@ -132,7 +137,7 @@ def find_source(words: Sequence[str], expression: str | None, clickpath: str = "
     path = search_path(clickpath)
     if expression is not None:
         return Source(expression, "expression", variables, path)
-    return Source(_read(files[0]), "stdin" if files[0] == "-" else files[0], variables, path)
+    return Source(read_file(files[0]), "stdin" if files[0] == "-" else files[0], variables, path)
 
 
 def search_path(clickpath: str) -> tuple[Path, ...]:
@@ -140,7 +145,7 @@ def search_path(clickpath: str) -> tuple[Path, ...]:
     return tuple(Path(w) for w in words if w)
 
 
-def _read(name: str) -> str:
+def read_file(name: str) -> str:
     """The text of a file; bytes that are no UTF-8 stay what they are."""
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()

@@ -1,49 +1,63 @@
 """writes a configuration without compounds, groups and variables, as Click's click-flatten does
 
 Elements are declared one a line, then the connections; reading the result gives the same router.  With one of
---classes, --names, --declarations only that list is printed.
+--classes, --names, --declarations only that list is printed, in order of the alphabet.  With --json or --xml the graph
+is written for other programs: each port push or pull, each element with its place; the XML is click2xml's.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import json
 
-from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._source import Source, read_source, source_arguments
+from mezzo.tools._source import Source
+from mezzo.tools._tool import Given, deliver, flat_of, given, resolve, tool_arguments, write_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    source_arguments(parser)
+    tool_arguments(parser, ("--config",))
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-c", "--classes", action="store_true", help="only the element classes, each once")
     what.add_argument("-n", "--names", action="store_true", help="only the names of the elements")
-    what.add_argument("-d", "--declarations", action="store_true", help="only the declarations")
-    parser.add_argument("-o", "--output", metavar="FILE", default="-", help="where to write it")
+    what.add_argument(
+        "-d", "--declarations", "--decls", action="store_true", help="only names and classes of the elements"
+    )
+    what.add_argument("--json", action="store_true", help="the graph as JSON")
+    what.add_argument("--xml", action="store_true", help="the graph as XML")
+    parser.add_argument("-F", "--flatten", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--expand-vars", action="store_true", help=argparse.SUPPRESS)
 
 
 def main(args: argparse.Namespace) -> int:
-    text = flatten(read_source(args), args)
-    if args.output == "-":
-        print(text, end="")
-        return 0
-    try:
-        Path(args.output).write_text(text, encoding="utf-8")
-    except OSError as trouble:
-        raise MezzoError(Diagnostic(f"{args.output}: {trouble.strerror}")) from None
-    return 0
+    it = given(args)
+    if args.json or args.xml:
+        return write_text(args.output, exported(it.source, args.xml))
+    text = flatten(it, args)
+    listed = args.classes or args.names or args.declarations
+    return write_text(args.output, text) if listed else deliver(args, text, it.members)
 
 
-def flatten(source: Source, args: argparse.Namespace) -> str:
-    from mezzo.elements import library
-    from mezzo.frontends.click import parse_click, unparse
-    from mezzo.pipeline.compile import is_class
+def flatten(it: Given, args: argparse.Namespace) -> str:
+    from mezzo.frontends.click import unparse
 
-    flat = parse_click(
-        source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files()
-    )
+    flat = flat_of(it.source, strict=not args.as_click)
     if args.classes:
-        return "".join(f"{name}\n" for name in sorted({e.cls for e in flat.elements}))
+        return _lines({e.cls for e in flat.elements})
     if args.names:
-        return "".join(f"{e.name}\n" for e in flat.elements)
-    return unparse(flat.elements, () if args.declarations else flat.connections, flat.requirements)
+        return _lines({e.name for e in flat.elements})
+    if args.declarations:
+        return _lines({f"{e.name} :: {e.cls}" for e in flat.elements})
+    return unparse(flat.elements, flat.connections, flat.requirements)
+
+
+def exported(source: Source, xml: bool) -> str:
+    """The graph as XML or JSON."""
+    from mezzo.graph import assemble
+    from mezzo.graph.export import to_json, to_xml
+
+    resolved = resolve(assemble(flat_of(source)))
+    return to_xml(resolved) if xml else json.dumps(to_json(resolved), indent=2) + "\n"
+
+
+def _lines(words: set[str]) -> str:
+    return "".join(f"{word}\n" for word in sorted(words))

@@ -16,20 +16,46 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from mezzo import __version__
 
 _NOT_COMMANDS = {"main", "click"}
 
+# The commands of Click's that are subcommands here: the words in front of those that are given.
+_CLICK_TOOLS = {
+    "click2xml": ["flatten", "--xml"],
+    "clicktest": ["clicktest"],
+    **{
+        f"click-{name}": [name]
+        for name in (
+            "align", "buildtool", "check", "combine", "devirtualize", "fastclassifier", "flatten", "mkmindriver",
+            "pretty", "uncombine", "undead", "xform",
+        )
+    },
+}  # fmt: skip
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line; the exit status.  Under the name `click` this is Click's driver."""
-    if argv is None and Path(sys.argv[0]).name == "click":
+    """Runs one command line; the exit status.  Under the name of a command of Click's this is that command."""
+    name = Path(sys.argv[0]).name if argv is None else ""
+    if name == "click":
         from mezzo.tools import click
 
         return click.main()
     words = list(sys.argv[1:] if argv is None else argv)
+    if name in _CLICK_TOOLS:
+        return click_tool(name, words)
     return guarded(lambda: _dispatch(words))
+
+
+def click_tool(name: str, words: Sequence[str]) -> int:
+    """A tool of Click's by its own name: it reads standard input where nothing is named, and ends with 1 for misuse."""
+    if list(words) in (["--version"], ["-v"]):
+        print(f"{name} (mezzo) {__version__}")
+        return 0
+    subcommand, *front = _CLICK_TOOLS[name]
+    return guarded(lambda: run_subcommand(subcommand, [*front, *words], name))
 
 
 def _dispatch(words: list[str]) -> int:
@@ -47,16 +73,30 @@ def _dispatch(words: list[str]) -> int:
         hint = f"did you mean `mezzo {near[0]}`?" if near else f"there are {', '.join(names)}"
         print(f"mezzo: there is no subcommand `{words[0]}`; {hint}", file=sys.stderr)
         return 2
-    module = import_module(f"mezzo.tools.{words[0]}")
-    parser = parser_of(words[0], module.__doc__ or "")
+    return run_subcommand(words[0], words[1:])
+
+
+def run_subcommand(name: str, words: list[str], click_name: str = "") -> int:
+    """Parses a subcommand's words and runs it; `args.given` are the words, `args.as_click` says whose name was used."""
+    module = import_module(f"mezzo.tools.{name}")
+    parser = parser_of(name, module.__doc__ or "", click_name)
     module.arguments(parser)
-    return int(module.main(parser.parse_intermixed_args(words[1:])))
+    args = parser.parse_intermixed_args(words)
+    args.given, args.as_click = words, bool(click_name)
+    return int(module.main(args))
 
 
-def parser_of(name: str, doc: str) -> argparse.ArgumentParser:
+class _ClickParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """The status of Click's tools for a wrong command line is 1."""
+        self.exit(1, f"{self.prog}: {message}\nTry '{self.prog} --help' for more information.\n")
+
+
+def parser_of(name: str, doc: str, click_name: str = "") -> argparse.ArgumentParser:
     """A parser whose help is the docstring as it is written."""
-    return argparse.ArgumentParser(
-        f"mezzo {name}",
+    kind = _ClickParser if click_name else argparse.ArgumentParser
+    return kind(
+        click_name or f"mezzo {name}",
         description=doc.strip(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -74,8 +114,9 @@ def overview() -> str:
     for name in command_names():
         tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
         first = (ast.get_docstring(tree) or "").split("\n", 1)[0]
-        lines.append(f"  {name:<9} {first}")
-    return "\n".join([*lines, "", "`click` is the same router behind the options of Click's user-level driver."])
+        lines.append(f"  {name:<14} {first}")
+    last = "`click` is the same router behind the options of Click's driver; `click-flatten` … are Click's tools."
+    return "\n".join([*lines, "", last])
 
 
 def guarded(work: Callable[[], int]) -> int:

@@ -30,11 +30,13 @@ def parse_click(
     library_path: Sequence[Path] = (),
     is_element_class: Callable[[str], bool] | None = None,
     class_names: Sequence[str] = (),
+    guesses: bool = False,
 ) -> Flat:
     """The flat configuration of a text; a `MezzoError` holds everything that is wrong with it.
 
     `variables` override the text's own global definitions.  `is_element_class` tells the names of primitive classes;
     without it, a name that is declared nowhere in its scope is taken for a class.  `class_names` only serve hints.
+    With `guesses` such a name is still taken for a class when it is capitalised.
     The text may be an archive with the configuration in it.
     """
     if is_archive(text):
@@ -44,7 +46,7 @@ def parse_click(
         libraries = Libraries(reporter, library_path)
         block = parse_text(SourceText(text, file), reporter)
         reporter.raise_if_errors()
-        unit = resolve_file(block, reporter, libraries, is_element_class, class_names)
+        unit = resolve_file(block, reporter, libraries, is_element_class, class_names, guesses)
         reporter.raise_if_errors()
         elements, connections = expand_unit(unit, variables or {}, reporter)
         reporter.raise_if_errors()

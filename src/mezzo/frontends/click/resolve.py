@@ -51,17 +51,30 @@ def resolve_file(
     libraries: Libraries,
     is_element_class: Callable[[str], bool] | None = None,
     class_names: Sequence[str] = (),
+    guesses: bool = False,
 ) -> Unit:
     """The unit of a whole file; `libraries` gathers its requirements."""
+    return resolve_scope(block, reporter, libraries, is_element_class, class_names, guesses).unit
+
+
+def resolve_scope(
+    block: Block,
+    reporter: Reporter,
+    libraries: Libraries,
+    is_element_class: Callable[[str], bool] | None = None,
+    class_names: Sequence[str] = (),
+    guesses: bool = False,
+) -> Scope:
+    """The unit of a whole file, with the classes it defines."""
     # Asked for each name there is, and an answer may cost a look at the disk.
     is_element_class = cache(is_element_class) if is_element_class is not None else None
     unit = Unit("", 0, lambda: block.source.span(0))
-    scope = Scope(unit, [block], reporter, is_element_class, class_names)
+    scope = Scope(unit, [block], reporter, is_element_class, class_names, guesses=guesses)
     resolver = _Resolver(scope, block.source, libraries)
     resolver.block(block)
     resolver.check_groups()
     scope.settle_anonymous_names()
-    return unit
+    return scope
 
 
 class _Resolver:
@@ -166,7 +179,7 @@ class _Resolver:
 
     def _extended(self, name: str, offset: int) -> ElementClass | None:
         known = self._scope.find_class(name)
-        if known is None and name and self._scope.is_element_class is None:
+        if known is None and name and self._scope.guesses_class(name):
             return name
         if known is None:
             what = f"`{name}`, which is not an element class" if name else "a compound without a name"
@@ -176,7 +189,8 @@ class _Resolver:
     def _body(self, body: Body, name: str, offset: int) -> Unit:
         unit = Unit(name, self._unit.depth + 1, self._placer(offset), body.formals)
         around = self._scope
-        scope = Scope(unit, [body.block], around.reporter, around.is_element_class, around.class_names, around)
+        known, names = around.is_element_class, around.class_names
+        scope = Scope(unit, [body.block], around.reporter, known, names, around, around.guesses)
         for end in ("input", "output"):
             scope.names[end] = unit.add(Member(end, None, None, self._source, offset))
         inner = _Resolver(scope, self._source, self._libraries)
@@ -296,7 +310,7 @@ class _Resolver:
         return number
 
     def _unknown(self, ref: Reference, name: str) -> int:
-        guessing = self._scope.is_element_class is None and self._scope.declared_later(name) is None
+        guessing = self._scope.guesses_class(name) and self._scope.declared_later(name) is None
         if ref.config is not None or (guessing and name not in ("input", "output")):
             return self._anonymous(name, name, ref)
         self._scope.undeclared(name, self._source.span(ref.offset, len(name)))

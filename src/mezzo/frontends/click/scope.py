@@ -114,6 +114,7 @@ class Scope:
     is_element_class: Callable[[str], bool] | None
     class_names: Sequence[str] = ()
     parent: Scope | None = None
+    guesses: bool = False
     names: dict[str, int] = field(default_factory=dict)
     classes: dict[str, ElementClass] = field(default_factory=dict)
     _declared_anywhere: dict[str, Span] | None = None
@@ -126,6 +127,10 @@ class Scope:
                 return scope.classes[name]
             scope = scope.parent
         return name if self.is_element_class is not None and self.is_element_class(name) else None
+
+    def guesses_class(self, name: str) -> bool:
+        """Whether a name that is declared nowhere is taken for a class nobody here knows."""
+        return self.is_element_class is None or (self.guesses and name[:1].isupper())
 
     def declare(self, member: Member) -> int:
         """Add an element under its own name; a second one of the name is an error that shows both places."""
