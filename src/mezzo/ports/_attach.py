@@ -8,8 +8,9 @@ Ours is attached by a bpf_link, so it vanishes with the process, however that en
 
 What is on an interface only rtnetlink says (IFLA_XDP), in the namespace of the calling thread.
 
-`open_xdp` is the whole of it as one request to `privileged`: program, map, sockets in the map, link.  The sockets are
-bare: their owner gives them memory and rings and binds them, which takes no rights; until then no packet reaches them.
+`open_xdp` is the whole of it as one request to `privileged`: program, map, sockets in the map, link; `open_root` the
+same for a program and a map that are there already.  The sockets are bare: their owner gives them memory and rings and
+binds them, which takes no rights; until then no packet reaches them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,7 @@ MODES = {"native": NATIVE, "generic": GENERIC}
 
 _IFLA_MTU, _IFLA_RX_QUEUES, _IFLA_XDP = 4, 32, 43
 AF_XDP = 44
+LINK_UPDATE = 29  # a command of bpf(2)
 _XDP_FD, _XDP_ATTACHED, _XDP_FLAGS = 1, 2, 3
 _XDP_IDS = {4: "native", 5: "native", 6: "generic", 7: "offloaded"}
 _NESTED = 1 << 15  # NLA_F_NESTED
@@ -142,6 +144,11 @@ def attach(program: int, ifindex: int, mode: str) -> int:
         time.sleep(0.01)
 
 
+def replace(link: int, program: int) -> None:
+    """Puts another program in the place of the attached one, at once."""
+    _bpf.bpf(LINK_UPDATE, struct.pack("=IIII", link, program, 0, 0))
+
+
 def detach(link: int) -> None:
     """Detaches the program and closes the link, which a forked child may hold as well."""
     try:
@@ -160,15 +167,28 @@ def open_xdp(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
     mode "native" | "generic"; queues, 0 for all; frags: the program takes packets of several buffers; take:
     "all" or ethertypes, "0x0800 0x0806"; force: a stranger's program makes way.
     """
-    ifindex = socket.if_nametoindex(request["device"])
-    count = request.get("queues") or queues_of(ifindex)
+    count = request.get("queues") or queues_of(socket.if_nametoindex(request["device"]))
     kinds = () if request.get("take", "all") == "all" else tuple(int(w, 0) for w in request["take"].split())
-    with ExitStack() as undo, ExitStack() as always:
+    with ExitStack() as always:
         table = _bpf.create_map(_bpf.MAP_XSK, 4, 4, count, PROGRAM_NAME)
         always.callback(os.close, table)
         flags = _bpf.HAS_FRAGS if request.get("frags") else 0
         program = _bpf.load_program(_bpf.redirect_program(table, kinds), PROGRAM_NAME, flags)
         always.callback(os.close, program)
+        return _open(request, count, program, table)
+
+
+def open_root(request: Mapping[str, Any], given: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
+    """As `open_xdp`, for a program of the kernel's level and its map of sockets, which are `given`."""
+    program, table = given
+    count = request.get("queues") or queues_of(socket.if_nametoindex(request["device"]))
+    return _open(request, count, program, table)
+
+
+def _open(request: Mapping[str, Any], count: int, program: int, table: int) -> tuple[list[int], dict[str, Any]]:
+    """Makes the sockets, puts them into the table, and attaches the program."""
+    ifindex = socket.if_nametoindex(request["device"])
+    with ExitStack() as undo:
         said = make_room(ifindex, request["device"], bool(request.get("force")))
         sockets = []
         for queue in range(count):

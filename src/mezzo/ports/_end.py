@@ -60,6 +60,7 @@ class _End(_Faulty):
     watches = True
     half = ""  # the name of the class in a driver's file
     method = ""
+    below = None  # what it has in the kernel's level of the router: level.Root or level.Wire
     knows = ()  # arguments of FromDevice and ToDevice that not every device can follow, and this driver can
 
     devname = Arg(Text(), doc="the device: an interface, or what METHOD takes")

@@ -28,6 +28,10 @@ _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 # include/uapi/linux/rtnetlink.h
 _RTA_OIF, _RTA_GATEWAY, _MAIN_TABLE, _STATIC, _UNICAST = 4, 5, 254, 4, 1
 _OPER = ("unknown", "not present", "down", "lower layer down", "testing", "dormant", "up")
+# include/uapi/linux/genetlink.h, netdev.h
+_GENERIC, _CONTROL, _GET_FAMILY, _FAMILY_ID, _FAMILY_NAME = 16, 16, 3, 1, 2
+_DEV_GET, _DEV_INDEX, _DEV_XDP = 1, 1, 3
+XDP_BASIC, NDO_XMIT = 1, 4  # NETDEV_XDP_ACT_*
 LONGEST_NAME = 15
 TRIES = 100  # to read news in a flood of it
 
@@ -140,6 +144,19 @@ def parse(message: nl.Message) -> Link:
         numbers[_LINK] if kind == "veth" else 0, nl.i32(a[_NETNSID]) if _NETNSID in a else -1,
         kind == "tun" and nl.parse_attributes(info.get(_INFO_DATA, b"")).get(_TUN_PERSIST, b"\1") == b"\0",
     )  # fmt: skip
+
+
+def xdp_features(index: int) -> int | None:
+    """What the driver can do with XDP programs, as bits (NETDEV_XDP_ACT_*); None where nobody says (Linux 6.3)."""
+    body = struct.Struct("=BBH")  # struct genlmsghdr: command, version
+    try:
+        with nl.Netlink(family=_GENERIC) as netlink:
+            named = netlink.ask(_CONTROL, body.pack(_GET_FAMILY, 1, 0), {_FAMILY_NAME: b"netdev\0"})
+            family = struct.unpack("=H", named[0].attributes(body.size)[_FAMILY_ID])[0]
+            told = netlink.ask(family, body.pack(_DEV_GET, 1, 0), {_DEV_INDEX: struct.pack("=I", index)})
+            return int.from_bytes(told[0].attributes(body.size)[_DEV_XDP], "little")
+    except (OSError, LookupError):
+        return None
 
 
 # -- naming one for later

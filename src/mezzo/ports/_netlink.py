@@ -59,10 +59,11 @@ def pack_attributes(attributes: Mapping[int, bytes]) -> bytes:
 
 
 class Netlink:
-    """A routing socket in the namespace of the thread that makes it.  `groups` are the multicasts it hears."""
+    """A socket, for routing or another `family`, in the namespace of the thread that makes it.  `groups` are the
+    multicasts it hears."""
 
-    def __init__(self, groups: int = 0) -> None:
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    def __init__(self, groups: int = 0, family: int = socket.NETLINK_ROUTE) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
         self._sequence = 0
         try:
             self.socket.bind((0, groups))

@@ -4,6 +4,7 @@ A connection is a SOCK_SEQPACKET socket, so a message arrives whole and its desc
 message is one line of JSON:
 
     {"do": "packet", "device": "eth0"}           →  {"facts": {…}}  and descriptors
+    {"do": "xdp_root", …}  and descriptors       →  the same
     {"undo": [changes]}                          →  {"facts": {"left": [texts]}}
                                                  or {"refused": {"reason": …, "errno": …, "missing": […], "hint": …}}
 
@@ -67,8 +68,8 @@ class Helper:
             )
         return cls(ours, process)
 
-    def ask(self, request: Request) -> Answer:
-        answer, descriptors = self._answer(request)
+    def ask(self, request: Request, given: Iterable[int] = ()) -> Answer:
+        answer, descriptors = self._answer(request, given)
         if answer is None:
             raise Refused(f"{request.get('device', 'mezzo-open')}: the helper went away", errno.EPIPE)
         if "refused" in answer:
@@ -76,9 +77,9 @@ class Helper:
             raise Refused(said["reason"], said["errno"], said["missing"], said["hint"])
         return descriptors, answer["facts"]
 
-    def _answer(self, request: Request) -> tuple[dict[str, Any] | None, list[int]]:
+    def _answer(self, request: Request, given: Iterable[int]) -> tuple[dict[str, Any] | None, list[int]]:
         with suppress(OSError):  # it may have hung up, but not without a word
-            send(self._socket, request)
+            send(self._socket, request, given)
         for _ in range(2):  # a hang-up with our request unread is told before the word is (ECONNRESET)
             with suppress(OSError):
                 return receive(self._socket)

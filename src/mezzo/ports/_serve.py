@@ -2,7 +2,7 @@
 
 Every request is checked three times: the user by what the kernel says of the connection (SO_PEERCRED), the device by
 the patterns of the command line, and the fields by the table of rights.  Descriptors that a client sends are closed
-unread, and one that does not read its answers loses its connection.
+when its request is done, and one that does not read its answers loses its connection.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import selectors
 import socket
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,29 +110,26 @@ class Server:
         """One request; False when the client is gone."""
         try:
             request, given = _opener.receive(client.socket)
-            for descriptor in given:
-                os.close(descriptor)
-            if request is None:
-                return False
-            descriptors, facts = self._perform(client, request)
+            with _closing(given):
+                if request is None:
+                    return False
+                descriptors, facts = self._perform(client, request, given)
         except OSError:
             return False
         except MezzoError as no:
             return _refuse(client.socket, Refused.of(no))
-        try:
-            _opener.send(client.socket, {"facts": facts}, descriptors)
-        except OSError:
-            return False
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        with _closing(descriptors):
+            try:
+                _opener.send(client.socket, {"facts": facts}, descriptors)
+            except OSError:
+                return False
         return True
 
-    def _perform(self, client: Connection, request: dict[str, Any]) -> privileged.Answer:
+    def _perform(self, client: Connection, request: dict[str, Any], given: Sequence[int]) -> privileged.Answer:
         if "undo" in request:
             return [], {"left": self._undo(client, request["undo"])}
         self.policy.check(request)
-        descriptors, facts = privileged.perform(request)
+        descriptors, facts = privileged.perform(request, given)
         client.held += facts.get("undo", ())
         return descriptors, facts
 
@@ -155,6 +152,15 @@ class Server:
         self._selector.close()
         os.close(self._stop_read)
         os.close(self._stop_write)
+
+
+@contextmanager
+def _closing(descriptors: Iterable[int]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _refuse(connection: socket.socket, no: Refused) -> bool:

@@ -13,12 +13,13 @@ import errno
 import os
 import resource
 import select
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.packet.arena import Arena
-from mezzo.ports import _attach, _capabilities, _ethtool, _netdev, _xsk, privileged
+from mezzo.ports import _attach, _bpf, _capabilities, _ethtool, _netdev, _xsk, level, privileged
 from mezzo.ports._mtu import set_mtu
 from mezzo.ports._watch import Watching
 from mezzo.ports._xsk import NEED_WAKEUP, SCATTER, Sizes, Socket
@@ -36,6 +37,8 @@ FRAMING = 18  # Ethernet header and a VLAN tag
 # What the other end of a veth must do by itself, because AF_XDP shows bytes alone: cut super-packets, put tags in.
 PEER_OFF = ["tso", "uso", "gso", "tunnel-gso", "txvlan"]
 HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
+# For the kernel's level: nobody finishes checksums there, and a veth takes redirected frames when its peer polls.
+WHOLE, POLLED = "tx-checksum", "gro"
 
 
 class Port(Watching):
@@ -49,6 +52,7 @@ class Port(Watching):
         self.link: _netdev.Link | None = None
         self.way, self.bound, self.scattered, self.headroom = "", "", False, 0
         self.told: dict[str, Any] = {}
+        self.link_fd = -1  # by which the program is attached
         self._counted: dict[str, int] = {}
 
     # -- may it be used
@@ -80,6 +84,7 @@ class Port(Watching):
             self.prepare_peer(link)
             self.hear_all()
             self.climb(arena, link)
+            self.lay_wires(link)
             self.furnish(arena)
             self.watch_link(link.index, self.heard)
         except BaseException:
@@ -108,17 +113,29 @@ class Port(Watching):
             raise MezzoError(Diagnostic(what, hint=f"have frames of {fits} bytes (--frame-size), or a smaller MTU"))
 
     def prepare_peer(self, link: _netdev.Link) -> None:
-        """Switches off what would come as something else than bytes on a wire."""
-        if not self.receivers:
+        """Switches off what would come as something else than bytes on a wire, and on what redirected frames need."""
+        veth, at = link.kind == "veth", "peer" if link.kind == "veth" else "here"
+        off = [*((PEER_OFF if veth else HERE_OFF) if self.receivers else ()), *([WHOLE] if veth and self.root else ())]
+        on = [POLLED] if veth and self.wires else []
+        if not off and not on:
             return
-        at, off = ("peer", PEER_OFF) if link.kind == "veth" else ("here", HERE_OFF)
         try:
-            _, facts = privileged.ask({"do": "features", "device": self.device, "at": at, "off": off})
+            _, facts = privileged.ask({"do": "features", "device": self.device, "at": at, "off": off, "on": on})
         except (MezzoError, OSError) as refusal:
+            if self.root or self.wires:
+                raise
             self.told["offloads"] = f"could not be switched off at {at}: {getattr(refusal, 'reason', refusal)}"
             return
         self.defer("offloads", lambda: self.troubles.extend(privileged.undo(facts["undo"])))
         self.told["offloads"] = switched(facts)
+        self.require_switched(facts, on)
+
+    def require_switched(self, facts: dict[str, Any], on: list[str]) -> None:
+        """Without these the kernel's level would send wrong checksums, or nothing."""
+        needed = (*(_ethtool.GROUPS[WHOLE] if self.root else ()), *(_ethtool.GROUPS[POLLED] if on else ()))
+        if stuck := [name for name in facts["refused"] if name in needed]:
+            what = f"{self.device}: {stuck[0]} cannot be switched at {facts['where']}, which the kernel's level needs"
+            raise MezzoError(Diagnostic(what, hint="have its ends in native code (mezzo run --place 'NAME=native')"))
 
     def hear_all(self) -> None:
         """Promiscuous mode, for as long as a descriptor is open; the kernel counts, so others do not matter."""
@@ -149,32 +166,36 @@ class Port(Watching):
             count = max((e.queue for e in self.ends), default=0) + 1
             self.way = ""
             return privileged.ask({"do": "xdp_sockets", "device": self.device, "count": count})[0]
-        # A driver that refuses the MTU may take it from a program that knows packets of several buffers.
-        for frags in (True,) if self.scattered else (False, True):
-            request = {
-                "do": "xdp",
-                "device": self.device,
-                "queues": 0,
-                "mode": attach,
-                "frags": frags,
-                "force": self.force or self.option("force", False),
-                "take": " ".join(map(str, self.option("take", ()))) or "all",
-            }
+        for request, given in self.requests(attach):
             try:
-                (program, *sockets), facts = privileged.ask(request)
+                (program, *sockets), facts = privileged.ask(request, given)
             except privileged.Refused as refusal:
                 if refusal.errno in (0, errno.EPERM, errno.EACCES):  # 0: not the kernel's, another program is there
                     raise
                 self.refusals.append(f"{attach}: {self.why_not(refusal, link)}")
-                if refusal.errno == errno.ERANGE and not frags:
+                if refusal.errno == errno.ERANGE and request.get("frags") is False:
                     continue
                 return None
             self.way = attach
-            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
+            size = f", {self.root.instructions} instructions of the kernel's level" if self.root else ""
+            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}{size}", **said(facts["said"])}
+            self.link_fd = program
             self.defer("sockets", self.close_sockets)
             self.defer("program", partial(_attach.detach, program))
             return sockets
         return None
+
+    def requests(self, attach: str) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:
+        """What to ask for: the kernel's level has a program of its own; else one that hands everything up, and a driver
+        that refuses the MTU may take it when it knows packets of several buffers."""
+        force = self.force or self.option("force", False)
+        known = {"device": self.device, "queues": 0, "mode": attach, "force": force}
+        if self.root is not None:
+            yield {"do": "xdp_root", **known}, (self.root.program, self.root.sockets)
+            return
+        take = " ".join(map(str, self.option("take", ()))) or "all"
+        for frags in (True,) if self.scattered else (False, True):
+            yield {"do": "xdp", **known, "frags": frags, "take": take}, ()
 
     def why_not(self, refusal: privileged.Refused, link: _netdev.Link) -> str:
         """A refusal to attach, with what would help."""
@@ -187,6 +208,33 @@ class Port(Watching):
             fix = f"ethtool -L {self.device} combined {most // 2}"
             return f"{reason}; some drivers keep half of the queues for XDP: {fix}"
         return reason
+
+    # -- the kernel's level
+
+    @property
+    def root(self) -> level.Root | None:
+        """The program of the kernel's level that packets of this interface come to."""
+        return next((e.below for e in self.receivers.values() if isinstance(e.below, level.Root)), None)
+
+    @property
+    def wires(self) -> list[level.Wire]:
+        """Places in its map of interfaces that stand for this one."""
+        return [e.below for e in self.transmitters.values() if isinstance(e.below, level.Wire)]
+
+    def lay_wires(self, link: _netdev.Link) -> None:
+        """From now on programs can redirect to this interface."""
+        if self.wires and not level.can_transmit(link):
+            what = f"{self.device} sends no frames of XDP programs: its driver ({link.kind or 'a device'}) does not"
+            raise MezzoError(
+                Diagnostic(what, hint="have its ToDevice in native code (mezzo run --place 'NAME=native')")
+            )
+        for wire in self.wires:
+            _bpf.map_put(wire.devices, wire.key.to_bytes(4, "little"), link.index.to_bytes(4, "little"))
+            self.told["wire"] = "packets of the kernel's level leave here"
+
+    def replace_root(self, program: int) -> None:
+        """Puts another program in the place of the root; no packet meets none."""
+        _attach.replace(self.link_fd, program)
 
     # -- sockets
 
@@ -321,5 +369,6 @@ def said(lines: list[str]) -> dict[str, str]:
 
 
 def switched(facts: dict[str, Any]) -> str:
-    off = " ".join(facts["changed"])
-    return f"switched off at {facts['where']}: {off}" if off else f"none to switch off at {facts['where']}"
+    off, on = (" ".join(k for k, v in facts["changed"].items() if v is value) for value in (False, True))
+    said = [f"switched {word} at {facts['where']}: {names}" for word, names in (("off", off), ("on", on)) if names]
+    return "; ".join(said) or f"none to switch off at {facts['where']}"

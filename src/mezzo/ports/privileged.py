@@ -11,6 +11,8 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
                                                                  facts: index, name, mac, mtu, flags, kind …
     promiscuous device                                           [a descriptor that keeps it so until it is closed]
     xdp         device, queues, mode, frags, take, force         [the link, a socket for each queue], see _attach.py
+    xdp_root    device, queues, mode, force, and descriptors:    the same, for a program of the kernel's level
+                a program, its map of sockets
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
     alone       device                                           [a descriptor; the host's stack gets none of its
                                                                  packets until it is closed]
@@ -33,7 +35,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -63,17 +65,19 @@ class Refused(MezzoError):
 
 @dataclass(frozen=True)
 class Right:
-    """One kind of request: `work` is `module:function` of mezzo.ports, `fields` what it may say beside the device."""
+    """One kind of request: `work` is `module:function` of mezzo.ports, `fields` what it may say beside the device,
+    `takes` how many descriptors come with it."""
 
     what: str
     work: str
     needs: tuple[str, ...]
     fields: Mapping[str, type] = field(default_factory=dict)
+    takes: int = 0
 
-    def do(self, request: Request) -> Answer:
+    def do(self, request: Request, given: Sequence[int]) -> Answer:
         module, _, name = self.work.partition(":")
-        function: Callable[[Request], Answer] = getattr(import_module(f"mezzo.ports.{module}"), name)
-        return function(request)
+        function: Callable[..., Answer] = getattr(import_module(f"mezzo.ports.{module}"), name)
+        return function(request, given) if self.takes else function(request)
 
 
 RIGHTS: Mapping[str, Right] = {
@@ -84,6 +88,13 @@ RIGHTS: Mapping[str, Right] = {
         "_attach:open_xdp",
         ("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"),
         {"queues": int, "mode": str, "frags": bool, "force": bool, "take": str},
+    ),
+    "xdp_root": Right(
+        "an XDP program",
+        "_attach:open_root",
+        ("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"),
+        {"queues": int, "mode": str, "force": bool},
+        takes=2,
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
     "alone": Right("keeping its packets from the host", "_tcx:alone", ("CAP_NET_ADMIN", "CAP_BPF")),
@@ -112,13 +123,13 @@ MOST = {"queues": 64, "count": 64, "combined": 1024}  # each costs the kernel me
 PEER_ELSEWHERE = ("CAP_NET_ADMIN", "CAP_SYS_ADMIN")  # entering the namespace of a veth's peer takes the second
 
 
-def ask(request: Request) -> Answer:
-    """Does one request of the table above, wherever the rights for it are."""
+def ask(request: Request, given: Sequence[int] = ()) -> Answer:
+    """Does one request of the table above, wherever the rights for it are; descriptors that are given stay ours."""
     right = checked(request)
     from mezzo.ports import _opener
 
     helper = _opener.helper_for(_capabilities.missing(right.needs))
-    return helper.ask(request) if helper is not None else perform(request)
+    return helper.ask(request, given) if helper is not None else perform(request, given)
 
 
 def undo(changes: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -170,11 +181,14 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(x, str) and x.isprintable() for x in value)
 
 
-def perform(request: Request) -> Answer:
+def perform(request: Request, given: Sequence[int] = ()) -> Answer:
     """Does a request in this process; what the kernel refuses is said with the capability that is missing."""
     right = checked(request)
+    if len(given) != right.takes:
+        said = f"{len(given)} descriptors are not part of this request, {right.takes} are"
+        raise Refused(f"{request['do']}: {said}", errno.EINVAL)
     try:
-        return right.do(request)
+        return right.do(request, given)
     except OSError as trouble:
         raise refusal(request, right, trouble) from trouble
     except MezzoError as trouble:

@@ -1,0 +1,75 @@
+"""What the ends of devices have of the kernel's level of a router (docs/design/0003).
+
+An input is entered by a root program, attached to its interface; packets that go up come by sockets in the root's map.
+A wire is an interface in the map of devices, to which programs redirect.  The router hands a part out before ports are
+opened; `_xdp_port` attaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mezzo.base import MezzoError
+from mezzo.ports import _netdev, _netns
+
+if TYPE_CHECKING:
+    from mezzo.targets.kernel.part import Part
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Of an input: the program, its map of sockets by queue, and how large it is."""
+
+    program: int
+    sockets: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """Of an output: its place in the map of devices."""
+
+    devices: int
+    key: int
+
+
+def hand_out(ends: Sequence[Any], part: Part) -> None:
+    """Gives those of the elements that are ends what they have of the part; they are numbered as in its plan."""
+    plan, maps = part.plan, part.maps.descriptors
+    assert plan is not None
+    for n, (i, _) in enumerate(plan.entries):
+        ends[i].below = Root(part.roots[n].fd, maps[f"sockets{n}"], part.instructions)
+    for i, key in plan.keys.items():
+        ends[i].below = Wire(maps["devices"], key)
+
+
+# -- who can
+
+
+def cannot_redirect(device: str) -> str:
+    """Why packets cannot be redirected to an interface; "" when they can be, or the driver does not say."""
+    link = _netdev.maybe_link(device)
+    if link is None:
+        return f"there is no interface {device}"
+    if link.kind == "veth":
+        return _no_peer(link)
+    # Some drivers send such frames only with a program of their own attached: whether they do is known after that.
+    features = _netdev.xdp_features(link.index)
+    able = features is None or features & (_netdev.NDO_XMIT | _netdev.XDP_BASIC)
+    return "" if able else f"its driver ({link.kind or 'a device'}) sends no frames of XDP programs"
+
+
+def _no_peer(link: _netdev.Link) -> str:
+    try:
+        with _netns.inside(_netdev.peer_of(link)[0].path):
+            return ""
+    except (MezzoError, OSError) as trouble:
+        return f"the other end of the veth must have GRO on, and cannot be reached: {trouble}"
+
+
+def can_transmit(link: _netdev.Link) -> bool:
+    """Whether the driver takes redirected frames, as things are; before Linux 6.3 it does not say."""
+    features = _netdev.xdp_features(link.index)
+    return features is None or bool(features & _netdev.NDO_XMIT)
