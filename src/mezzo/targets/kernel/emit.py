@@ -121,14 +121,16 @@ class Emitter(Frame):
         blobs: dict[tuple[int, str], int] | None = None,
         frame_size: int = 2048,
         virtual: bool = False,
+        careful: bool = False,
     ) -> None:
-        super().__init__(program, layout, blobs or {}, frame_size, virtual)
+        super().__init__(program, layout, blobs or {}, frame_size, virtual, careful)
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
         self.joints, self.road, self.wire = joints, road, road.wire and root
         self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
         self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
         self.ports = {i: self.t.slot("i32", "0") for i in self.order}
+        self.way = self.t.slot("i32")  # of a packet that goes up
 
     def module(self) -> str:
         """The assembly; the joints tell afterwards where packets leave, and which ways lead to later programs."""
@@ -137,14 +139,28 @@ class Emitter(Frame):
             if i in self.coming:
                 self._instance(i)
         self._exits()
+        self._write_up()
+        self._write_no_room()
         for i in sorted(self.faulting):
             self.instance = i
             self.t.at(f"fault{i}")
             self.drop(FAULT)
-        for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
-            self.t.at(label)
-            self.t.do(f"ret i32 {verdict}")
+        self._ends()
         return self.t.module(self._declares())
+
+    def _ends(self) -> None:
+        """Where all ways end, and what is needed before them."""
+        t = self.t
+        t.at("dying")
+        at = t.gep(self.lane(0), t.op(f"load i64, ptr {self.blame}"))
+        t.store("i64", t.op(f"add i64 {t.load('i64', at)}, 1"), at)
+        t.jump("dead")
+        for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
+            t.at(label)
+            t.do(f"ret i32 {verdict}")
+        lines, t.lines = t.lines, t.slots
+        t.do(f"store ptr {self.find_lane()}, ptr {self.own_lane}")
+        t.lines = lines
 
     def _declares(self) -> list[str]:
         maps = [f"@{s} = external global [{self.layout.maps[s].value} x i8], align 8" for s in sorted(self.used)]
@@ -258,29 +274,42 @@ class Emitter(Frame):
                 self._up(len(joints.exits) - 1)
 
     def _up(self, way: int) -> None:
-        """To the router, by the socket of the packet's queue."""
-        self.leave_with_record(way)
-        if self.road.sockets:
-            queue = self.t.op(f"load i32, ptr {self.t.gep('%ctx', CONTEXT['queue'])}, align 4")
-            self._redirect(self.road.sockets, queue, NO_SOCKET)
-        else:
-            self.t.do(f"ret i32 {PASS}")
+        """To the router; what there is to do is the same for all that goes up."""
+        self.accuse(NO_SOCKET)
+        self.t.do(f"store i32 {way}, ptr {self.way}")
+        self.t.jump("up")
 
-    def _redirect(self, symbol: str, key: str, otherwise: int) -> None:
-        """To what a map has under a key; where there is nothing the packet dies for that reason."""
+    def _write_up(self) -> None:
+        """By the socket of the packet's queue."""
+        t, self.facts = self.t, Facts()
+        t.at("up")
+        self.leave_with_record(t.op(f"load i32, ptr {self.way}"), "no_room")
+        if not self.road.sockets:
+            t.do(f"ret i32 {PASS}")
+            return
+        queue = t.op(f"load i32, ptr {t.gep('%ctx', CONTEXT['queue'])}, align 4")
+        self._redirect(self.road.sockets, queue)
+
+    def _write_no_room(self) -> None:
+        """For the record: a fault of the instance that the packet comes from."""
         t = self.t
+        t.at("no_room")
+        fault = t.op(f"add i64 {t.op(f'load i64, ptr {self.blame}')}, {8 * (FAULT - NO_SOCKET)}")
+        t.do(f"store i64 {fault}, ptr {self.blame}")
+        t.jump("dying")
+
+    def _redirect(self, symbol: str, key: str) -> None:
+        """To what a map has under a key; where there is nothing the packet dies."""
+        t, done = self.t, self.t.label("sent")
         verdict = t.helper(REDIRECT, f"ptr {self.map(symbol)}", f"i32 {key}", f"i64 {DROP}", result="i32")
-        done, lost = t.label("sent"), t.label("lost")
-        t.branch(t.op(f"icmp eq i32 {verdict}, {REDIRECTED}"), done, lost, RARE)
-        t.at(lost)
-        self.drop(otherwise)
+        t.branch(t.op(f"icmp eq i32 {verdict}, {REDIRECTED}"), done, "dying", RARE)
         t.at(done)
         t.do(f"ret i32 {REDIRECTED}")
 
     def _to_program(self, to: Port) -> None:
         """On in another program of the part (bpf_tail_call comes back only where that is not there)."""
         self.joints.tail(to, self.facts.known)
-        self.leave_with_record(self.joints.number(to))
+        self.leave_with_record(str(self.joints.number(to)))
         number = self.road.first + self.joints.programs[to[0]]
         self.t.helper(TAIL_CALL, "ptr %ctx", f"ptr {self.map(PROGRAMS)}", f"i32 {number}")
         self.t.jump(self.fault())
@@ -293,6 +322,7 @@ class Emitter(Frame):
             moved = t.helper(ADJUST_HEAD, "ptr %ctx", f"i32 {t.op(f'trunc i64 {by} to i32')}")
             self.check(t.op(f"icmp eq i64 {moved}, 0"))
         if wire.verdict == "redirect":
-            self._redirect(wire.symbol, str(wire.key), NO_DEVICE)
+            self.accuse(NO_DEVICE)
+            self._redirect(wire.symbol, str(wire.key))
         else:
             t.do(f"ret i32 {TX if wire.verdict == 'tx' else PASS}")

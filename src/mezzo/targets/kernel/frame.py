@@ -24,7 +24,7 @@ from mezzo.packet.arena import ANNO_SIZE, META
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
 from mezzo.targets.kernel.layout import ROOM, VARIABLES, WORDS, Layout, Place
-from mezzo.targets.kernel.text import RARE, Text
+from mezzo.targets.kernel.text import PURE, RARE, Text
 from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -51,24 +51,34 @@ class Scope:
 
 
 class Frame:
-    """The state of writing one program."""
+    """The state of writing one program.  `careful`: addresses are hidden from LLVM, which may join them in ways that
+    the verifier does not follow; that costs instructions, so it is the second attempt."""
 
     def __init__(
-        self, program: Program, layout: Layout, blobs: dict[tuple[int, str], int], frame_size: int, virtual: bool
+        self,
+        program: Program,
+        layout: Layout,
+        blobs: dict[tuple[int, str], int],
+        frame_size: int,
+        virtual: bool,
+        careful: bool,
     ) -> None:
         self.program, self.layout, self.blobs = program, layout, blobs
-        self.frame_size, self.virtual = frame_size, virtual
+        self.frame_size, self.virtual, self.careful = frame_size, virtual, careful
         self.most = min(frame_size, PAGE)  # bytes of a packet that XDP has in one piece
         self.t = Text()
         self.places = {name: self.t.slot("i64", str(UNSET)) for name in PLACES}
         self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
         self.origin = self.t.slot("i64", "0")  # `front` at first, from the start of a frame
         self.stamp, self.kind = self.t.slot("i64", "0"), self.t.slot("i8", "0")
+        self.late = self.t.slot("i1", "false")  # the timestamp is now, whenever somebody asks
         self.annotations = [self.t.slot("i64", "0") for _ in range(ANNO_SIZE // 8)]  # words of eight bytes
         self.facts = Facts()
         self.scopes: list[Scope] = []
         self.instance = 0
         self.used: set[str] = set()  # maps that the code names
+        self.own_lane = self.t.slot("ptr")  # the address of this CPU's lane
+        self.blame = self.t.slot("i64")  # the place of the counter of why a packet dies
         self.faulting: set[int] = set()
         self.ports: dict[int, str] = {}  # of each instance, the input by which the packet came
         self.variable_bytes = 0
@@ -108,10 +118,10 @@ class Frame:
 
     # -- faults and counters
 
-    def check(self, good: str) -> None:
-        """Goes on where `good`, else faults."""
+    def check(self, good: str, lost: str = "") -> None:
+        """Goes on where `good`, else faults (or goes to `lost`)."""
         label = self.t.label("ok")
-        self.t.branch(good, label, self.fault(), RARE)
+        self.t.branch(good, label, lost or self.fault(), RARE)
         self.t.at(label)
 
     def fault(self) -> str:
@@ -123,13 +133,19 @@ class Frame:
         return f"@{symbol}"
 
     def lane(self, offset: int) -> str:
-        """The address of what is at `offset` of this CPU's lane.  Opaque, or LLVM would work out the offset from the
-        number of a way out, which the verifier does not follow."""
+        """The address of what is at `offset` of this CPU's lane."""
+        if self.inside:
+            return self.t.gep(self.find_lane(), offset)
+        at = self.t.gep(self.t.op(f"load ptr, ptr {self.own_lane}"), offset)
+        return self.t.opaque("ptr", at, "") if self.careful else at
+
+    def find_lane(self) -> str:
+        """Opaque, or LLVM would join the numbers in an order that the verifier does not follow."""
         t = self.t
-        base = t.opaque("ptr", f"getelementptr (i8, ptr {self.map('lanes')}, i64 {offset})", "")
-        cpu = t.opaque("i32", t.helper(CPU, result="i32"))
-        at = t.op(f"mul i32 {t.op(f'and i32 {cpu}, {self.layout.lanes - 1}')}, {self.layout.lane}")
-        return t.gep(base, t.widen(at, "i32", "i64"))
+        cpu = t.opaque("i64", t.helper(CPU, extra=PURE), "")
+        mine = t.opaque("i64", t.op(f"and i64 {cpu}, {self.layout.lanes - 1}"), "")
+        at = t.gep(self.map("lanes"), t.op(f"mul i64 {mine}, {self.layout.lane}"))
+        return t.opaque("ptr", at, "")
 
     def variables(self, size: int) -> int:
         """Where `size` bytes for variables of a loop are, in a lane."""
@@ -143,6 +159,12 @@ class Frame:
         """One more packet died here."""
         at = self.lane(self.layout.drop(self.instance, reason))
         self.t.store("i64", self.t.op(f"add i64 {self.t.load('i64', at)}, 1"), at)
+
+    def accuse(self, reason: int) -> None:
+        """Notes which counter it is if the packet dies.  Opaque, or LLVM would work out the place from the number of a
+        way out, which the verifier does not follow."""
+        place = self.t.opaque("i64", str(self.layout.drop(self.instance, reason)), "")
+        self.t.do(f"store i64 {place}, ptr {self.blame}")
 
     def state(self, name: str) -> tuple[State, Place]:
         return self.unit.state(name), self.layout.places[self.instance, name]
@@ -174,8 +196,8 @@ class Frame:
 
     def drop(self, reason: int) -> None:
         """The packet dies, counted under `reason`."""
-        self.count(reason)
-        self.t.jump("dead")
+        self.accuse(reason)
+        self.t.jump("dying")
 
     # -- places
 
@@ -334,6 +356,23 @@ class Frame:
             kept = t.op(f"and i64 {kept}, {U64.mask ^ mask << shift}")
             t.do(f"store i64 {t.op(f'or i64 {kept}, {part}')}, ptr {self.annotations[word]}")
 
+    # -- the timestamp: one that is the time of coming is asked for only when somebody reads it
+
+    def set_timestamp(self, value: str, late: bool = False) -> None:
+        """To a value; with `late` to the time when it is asked for first, and an offset."""
+        self.t.do(f"store i64 {value}, ptr {self.stamp}")
+        self.t.do(f"store i1 {'true' if late else 'false'}, ptr {self.late}")
+
+    def timestamp(self) -> str:
+        t = self.t
+        now, known = t.label("now"), t.label("known")
+        t.branch(t.op(f"load i1, ptr {self.late}"), now, known)
+        t.at(now)
+        self.set_timestamp(t.op(f"add i64 {t.helper(KTIME)}, {t.op(f'load i64, ptr {self.stamp}')}"))
+        t.jump(known)
+        t.at(known)
+        return t.op(f"load i64, ptr {self.stamp}")
+
     # -- coming and going
 
     def arrive(self) -> None:
@@ -355,7 +394,7 @@ class Frame:
         t.do(f"store i64 {front}, ptr {self.origin}")
         for mark in ("mac", "net", "trans"):
             self._take_mark(mark, self._u16(meta, META[mark][0]))
-        t.do(f"store i64 {t.load('i64', meta, META['timestamp'][0])}, ptr {self.stamp}")
+        self.set_timestamp(t.load("i64", meta, META["timestamp"][0]))
         t.do(f"store i8 {t.load('i8', meta, META['packet_type'][0])}, ptr {self.kind}")
         for n, word in enumerate(self.annotations):
             t.do(f"store i64 {t.load('i64', meta, META['anno'][0] + 8 * n)}, ptr {word}")
@@ -376,16 +415,16 @@ class Frame:
         unset = t.op(f"icmp eq i64 {told}, {UNSET}")
         self.move(mark, t.op(f"select i1 {unset}, i64 {UNSET}, i64 {place}"))
 
-    def leave_with_record(self, way: int) -> None:
+    def leave_with_record(self, way: str, lost: str = "") -> None:
         """Goes to another level: the record is put in front of the packet's memory."""
-        t = self.t
+        t, stamp = self.t, self.timestamp()
         failed = t.helper(ADJUST_META, "ptr %ctx", f"i32 -{record.SIZE}")
-        self.check(t.op(f"icmp eq i64 {failed}, 0"))
+        self.check(t.op(f"icmp eq i64 {failed}, 0"), lost)
         meta = self.context_pointer("data_meta")
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
-        self.check(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"))
+        self.check(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), lost)
         origin = t.op(f"load i64, ptr {self.origin}")
-        t.store("i32", str(way), meta, record.WAY)
+        t.store("i32", way, meta, record.WAY)
         for at, place in ((record.FRONT, "front"), (record.DATA, "data")):
             self._give(meta, at, self.plus(origin, self.at(place)))
         for mark in ("mac", "net", "trans"):
@@ -395,7 +434,7 @@ class Frame:
             self._give(meta, META[mark][0], told)
         t.store("i8", t.op(f"load i8, ptr {self.kind}"), meta, META["packet_type"][0])
         t.store("i8", "0", meta, META["live"][0])
-        t.store("i64", t.op(f"load i64, ptr {self.stamp}"), meta, META["timestamp"][0])
+        t.store("i64", stamp, meta, META["timestamp"][0])
         for n, word in enumerate(self.annotations):
             t.store("i64", t.op(f"load i64, ptr {word}"), meta, META["anno"][0] + 8 * n)
 

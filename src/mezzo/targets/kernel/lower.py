@@ -172,15 +172,16 @@ def _pload(f: Frame, e: ops.PLoad) -> str:
 
 def _meta(f: Frame, e: ops.Meta) -> str:
     t = f.t
-    if e.field in ("timestamp", "packet_type"):
-        wide = e.field == "timestamp"
-        return t.op(f"load {'i64' if wide else 'i8'}, ptr {f.stamp if wide else f.kind}")
+    if e.field == "timestamp":
+        return f.timestamp()
+    if e.field == "packet_type":
+        return t.op(f"load i8, ptr {f.kind}")
     if e.field.startswith("has_"):
         return t.op(f"icmp ne i64 {f.at(e.field.removeprefix('has_'))}, {UNSET}")
     if e.field in ("mac", "net", "trans"):
         return _mark(f, e.field)
     if e.field == "length":
-        return t.widen(f.length(), "i64", "i32")
+        return t.op(f"trunc nuw nsw i64 {f.length()} to i32")
     if e.field == "headroom":
         return t.widen(f.headroom(), "i64", "i32")
     return t.widen(t.op(f"sub i64 {f.frame_size}, {f.plus(f.headroom(), f.length())}"), "i64", "i32")

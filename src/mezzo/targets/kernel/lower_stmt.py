@@ -181,9 +181,12 @@ def _pstore(f: Frame, s: ops.PStore) -> None:
 
 
 def _meta_set(f: Frame, s: ops.MetaSet) -> None:
+    if isinstance(s.value, ops.WallTime) and not f.virtual:
+        f.set_timestamp(f.t.load("i64", f.word("epoch")), late=True)
+        return
     v = value(f, s.value)
     if s.field == "timestamp":
-        f.t.do(f"store i64 {v}, ptr {f.stamp}")
+        f.set_timestamp(v)
     elif s.field == "packet_type":
         f.t.do(f"store i8 {v}, ptr {f.kind}")
     else:

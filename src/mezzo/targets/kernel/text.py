@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from mezzo.base import Span
 
 RARE = ", !prof !9"  # a branch whose second side is the rare one
+PURE = " nounwind willreturn memory(none)"  # of a call that may be left out, or done once for several
 HEAD = 'target triple = "bpfel"\n'
 SECTION = "xdp"
 FUNCTION = "mezzo"
@@ -113,9 +114,9 @@ class Text:
         verifier sees it; LLVM would check one copy and use another.  Without `effect` equal ones may become one."""
         return self.op(f'call {type} asm {effect}"", "=r,0"({type} {value})')
 
-    def helper(self, number: int, *args: str, result: str = "i64") -> str:
+    def helper(self, number: int, *args: str, result: str = "i64", extra: str = "") -> str:
         """A call of a function of the kernel, by its number (uapi/linux/bpf.h)."""
-        return self.op(f"call {result} inttoptr (i64 {number} to ptr)({', '.join(args)})")
+        return self.op(f"call {result} inttoptr (i64 {number} to ptr)({', '.join(args)}){extra}")
 
     def module(self, declares: list[str]) -> str:
         """The whole assembly."""
