@@ -27,6 +27,7 @@ from mezzo.runtime.asking import Asking
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.handlers import Handlers
+from mezzo.runtime.levels import Levels
 from mezzo.runtime.threads import Team, drive, next_size
 from mezzo.targets import load_target
 
@@ -94,12 +95,15 @@ class Router(Asking, Exchange):
         self.arena = Arena(frames, frame_size, self.threads)
         saw = self._tracer(trace) if trace is not None else None
         cells = [e.all_cells() for e in plan.elements]
+        self.levels = Levels(plan, target)
         try:
             build = load_target(target).build
             more: dict[str, Any] = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
             more |= {"threading": plan.threading} if plan.threading is not None else {}
+            more |= self.levels.build(cells, frame_size, seed, cache)
             self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
         except BaseException:
+            self.levels.close()
             self.arena.close()
             raise
         self.team = Team(self) if plan.sleeps else None  # threads, and descriptors to watch
@@ -122,13 +126,15 @@ class Router(Asking, Exchange):
         virtual: bool = False,
         counted: bool = False,
         threads: int = 1,
+        place: str | Sequence[str] = (),
         **options: Any,
     ) -> Router:
         """Compiles a configuration in the Click language and builds it; MezzoError says what is wrong with it.
 
         `counted`: `edge_counts` then tells what went over every connection.  `threads`: how many run it.
+        `place`: what is to run in the kernel, `auto` or several `pattern=kernel` (see `pipeline.wishes`).
         """
-        plan = compile_text(text, file, variables, library_path, virtual, counted, threads)
+        plan = compile_text(text, file, variables, library_path, virtual, counted, threads, place)
         return cls(plan, virtual=virtual, text=text, **options)
 
     @classmethod
@@ -144,10 +150,11 @@ class Router(Asking, Exchange):
         made: Mapping[str, Element] | None = None,
         virtual: bool = False,
         threads: int = 1,
+        place: str | Sequence[str] = (),
         **options: Any,
     ) -> Router:
         """Builds a graph value; `made` are its elements where they exist already."""
-        return cls(compile_graph(graph, virtual, made, threads=threads), virtual=virtual, **options)
+        return cls(compile_graph(graph, virtual, made, threads=threads, place=place), virtual=virtual, **options)
 
     def _hosts(self) -> dict[tuple[int, str], Callable[..., int | None]]:
         return {
@@ -166,11 +173,13 @@ class Router(Asking, Exchange):
         else:
             self.engine.epoch_ns = time.time_ns() - time.monotonic_ns()
             self.engine.cells[0]["now"].load(time.monotonic_ns())
+            self.levels.set_clock(self.engine.epoch_ns)
 
     def _start(self) -> None:
         """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
         troubles = []
         try:
+            self.ports.parts = self.levels.parts
             self.ports.open(self.plan.elements, self.arena)
         except BaseException:
             self.close()
@@ -345,6 +354,11 @@ class Router(Asking, Exchange):
     def _repr_svg_(self) -> str:
         return self.graph._repr_svg_()
 
+    @property
+    def parts(self) -> list[Any]:
+        """What of it is in the kernel: `targets.kernel.Part`s, none where everything is native."""
+        return self.levels.parts
+
     # -- the ledger
 
     def drops(self) -> dict[tuple[str, str], int]:
@@ -399,7 +413,8 @@ class Router(Asking, Exchange):
             self.say(trouble)
 
     def _endings(self) -> list[Callable[[], object]]:
-        return [*([self.team.close] if self.team is not None else []), self.engine.close, self.arena.close]
+        team = [self.team.close] if self.team is not None else []
+        return [*team, self.engine.close, self.levels.close, self.arena.close]
 
     def _send_home(self) -> None:
         """Every frame becomes free; one that nobody had on account is a bug of ours."""
