@@ -21,6 +21,7 @@ from mezzo.targets.kernel.layout import looked_at, mem_bytes
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import is_inline
+from mezzo.targets.native.state import mapped
 
 
 def apart(program: Program, placed: Iterable[int]) -> frozenset[Key]:
@@ -81,7 +82,8 @@ class Twice:
 def common_of(part: Part, program: Program) -> Common:
     """What native code of `program` and a part of the same instances share.  It outlives the part's programs."""
     views = _Mapped(part)
-    found = Common(part.maps.descriptors["state"], part.layout.maps["state"].value, drops=part.drops)
+    found = Common(part.maps.descriptors["state"], part.layout.maps["state"].value)
+    found.drops = lambda i: part.drops(i) if i in part.layout.drops else {}
     for i, cells in part.cells.items():
         for name, cell in cells.items():
             state = program.instances[i].unit.state(name)
@@ -121,5 +123,5 @@ class _Mapped:
     def view(self, symbol: str) -> memoryview:
         if symbol not in self._views:
             size = -(-self._part.layout.maps[symbol].value // mmap.PAGESIZE) * mmap.PAGESIZE
-            self._views[symbol] = memoryview(mmap.mmap(self._part.maps.descriptors[symbol], size))
+            self._views[symbol] = mapped(self._part.maps.descriptors[symbol], size)
         return self._views[symbol]

@@ -40,16 +40,17 @@ def where(view: memoryview) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
-def map_over(address: int, size: int, descriptor: int) -> None:
-    """Puts a shared mapping in the place of pages that this process has."""
+def mapped(descriptor: int, size: int, before: int = 0) -> memoryview:
+    """What is behind a descriptor, as memory (an mmap object would keep the descriptor open), behind `before` bytes."""
+    whole = memoryview(mmap.mmap(-1, before + size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    ]  # fmt: skip
-    flags = mmap.MAP_SHARED | MAP_FIXED
-    if libc.mmap(address, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0) != address:
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    protection, flags, at = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | MAP_FIXED, where(whole) + before
+    if libc.mmap(at, size, protection, flags, descriptor, 0) != at:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+    return whole
 
 
 class Memory:
@@ -57,8 +58,7 @@ class Memory:
 
     def __init__(self, size: int, own: int = 0, descriptor: int = -1) -> None:
         if descriptor >= 0:
-            self.view = memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-            map_over(where(self.view) + own, size - own, descriptor)
+            self.view = mapped(descriptor, size - own, own)
         else:
             whole = body(size + 64)
             skip = -where(whole) % 64
