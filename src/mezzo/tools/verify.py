@@ -113,7 +113,8 @@ def _report(found: Agreement | Difference) -> int:
 
 def _agreed(found: Agreement) -> str:
     out = ", ".join(f"{count} by {name}" for name, count in sorted(found.out.items()))
-    return f"the targets agree on {found.packets} packets; {out or 'none came out'}"
+    up = f"; usual work in the kernel, {found.punted} of {found.packets} went up" if found.punted else ""
+    return f"the targets agree on {found.packets} packets; {out or 'none came out'}{up}"
 
 
 # -- what is compared
@@ -154,16 +155,16 @@ def _alone(cls: type[Element], config: str) -> str:
 
 def _of_plan(plan: Plan, wanted: object) -> tuple[Bench | None, list[Diagnostic]]:
     """The elements of a plan that are wanted and can be in the kernel; a class's bench has one only."""
-    from mezzo.targets.kernel import refusals
+    from mezzo.targets.kernel.punt import half_of_linked
     from mezzo.tools._agree import bench_of
 
     assert callable(wanted)
     chosen = [i for i, element in enumerate(plan.elements) if i and wanted(element)]
     program, refused, placed = plan.whole(), list[Diagnostic](), list[int]()
     for i in chosen:
-        why = refusals(program.instances[i])
-        refused += why
-        placed += [] if why else [i]
+        half = half_of_linked(program.instances[i], None)
+        refused += half.ups if half.unit is None else ()
+        placed += [i] if half.unit is not None else []
     if not placed:
         return None, refused
     linked = [program.instances[i] for i in placed]
@@ -188,6 +189,7 @@ def _verify_all(targets: tuple[str, ...], packets: int, seed: int) -> int:
 def library(targets: tuple[str, ...], packets: int, seed: int) -> Iterator[tuple[str, str, str]]:
     """(class, verdict, detail) of every class of the library."""
     from mezzo.elements import library as classes
+    from mezzo.targets.kernel import KernelRefusal
     from mezzo.tools._agree import Difference
 
     for name in classes.names():
@@ -202,7 +204,11 @@ def library(targets: tuple[str, ...], packets: int, seed: int) -> Iterator[tuple
             reasons = [d.message.split(": ", 1)[-1] for d in refused] or ["it is not in its own example"]
             yield name, "stays out", "; ".join(dict.fromkeys(reasons))
             continue
-        found = _run(bench, targets, packets, seed, False)
+        try:
+            found = _run(bench, targets, packets, seed, False)
+        except KernelRefusal as refusal:
+            yield name, "DIFFERS", f"the kernel refuses it: {refusal.diagnostics[0].message}"
+            continue
         if isinstance(found, Difference):
             yield name, "DIFFERS", f"{found.what}: {found.wanted} against {found.got}, on {found.cases[-1]}"
         else:

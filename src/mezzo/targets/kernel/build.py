@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mezzo.base import Diagnostic
 from mezzo.ir import ops
-from mezzo.ir.module import Program, Unit
+from mezzo.ir.module import Linked, Program, Unit
 from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena
-from mezzo.targets.kernel.capable import refusals
 from mezzo.targets.kernel.emit import order_of
 from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.kernel.plan import Port
+from mezzo.targets.kernel.punt import Half, half_of_linked
 from mezzo.targets.kernel.run import Engine
 from mezzo.targets.python.build import build_unit
 
@@ -30,19 +31,22 @@ def build(
     trace: Callable[[int, int, int], None] | None = None,
     cache: bool = True,
     whole: Callable[[], Program] | None = None,
+    most: int | None = None,
 ) -> Engine:
     """An engine that runs `program`; the contents of `cells` are taken over.  With `trace` each instance is a part of
-    its own, so that Python sees every step."""
+    its own, so that Python sees every step.  `most`: nodes of IR that a way in the kernel has (see `punt`)."""
     program = whole() if whole is not None else program
-    refused = {i: refusals(linked) for i, linked in enumerate(program.instances)}
-    placed = [i for i, reasons in refused.items() if not reasons]
+    halves = [half_of_linked(linked, most) for linked in program.instances]
+    refused = {i: list(half.ups) for i, half in enumerate(halves) if half.unit is None}
+    placed = [i for i in range(len(halves)) if i not in refused]
+    here = replace(program, instances=tuple(map(_with_half, program.instances, halves)))
     groups = [[i] for i in placed] if trace is not None else [placed] if placed else []
     parts: list[Part] = []
     try:
         for group in groups:
             entries = entries_of(program, group)
             parts.append(
-                Part(program, group, entries, cells, frame_size=arena.frame_size, virtual=virtual, use_disk=cache)
+                Part(here, group, entries, cells, frame_size=arena.frame_size, virtual=virtual, use_disk=cache)
             )
         made: dict[Unit, dict[str, Callable[..., Any]]] = {}
         for linked in program.instances:
@@ -76,6 +80,11 @@ def sends_otherwise(unit: Unit) -> bool:
     return any(isinstance(n, ops.Emit) for f in unit.functions if f not in plain for n in nodes(f.body))
 
 
+def _with_half(linked: Linked, half: Half) -> Linked:
+    return linked if half.unit is None else replace(linked, unit=half.unit)
+
+
 def why_not(program: Program) -> dict[str, list[Diagnostic]]:
     """Per instance that stays out of the kernel, why."""
-    return {x.name: found for x in program.instances if (found := refusals(x))}
+    halves = {x.name: half_of_linked(x, None) for x in program.instances}
+    return {name: list(half.ups) for name, half in halves.items() if half.unit is None}

@@ -29,7 +29,7 @@ from mezzo.base import Diagnostic, Span
 from mezzo.ir import ops
 from mezzo.ir.cost import rounds
 from mezzo.ir.growth import growth
-from mezzo.ir.module import Function, Unit
+from mezzo.ir.module import Function, Linked, Unit
 from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET, U32
 from mezzo.passes import PIPELINE
@@ -70,6 +70,13 @@ def half_of(unit: Unit, most: int | None = COSTLY, raced: frozenset[str] = froze
     if body == cut.punted:
         return Half(None, ups)
     return Half(_with_body(unit, role, body, (most, sorted(raced))), ups)
+
+
+def half_of_linked(linked: Linked, most: int | None = COSTLY) -> Half:
+    """The half of an instance in its place; one that packets are pulled through has none."""
+    if any(linked.pull_inputs):
+        return Half(None, (Diagnostic("packets are pulled through it"),))
+    return half_of(linked.unit, most)
 
 
 def sets(unit: Unit) -> set[str]:

@@ -41,6 +41,7 @@ class Instance(PythonInstance):
             engine.arena.free(packet.frame)
             return
         if where[1] < 0:
+            engine.punted += 1
             engine.instances[where[0]].work_on(punt(where[1]), packet)
             return
         to = engine.program.instances[where[0]].outputs[where[1]]
@@ -49,7 +50,8 @@ class Instance(PythonInstance):
 
 
 class Engine(PythonEngine):
-    """`parts`: what is in the kernel.  `refused`: why the other instances are not."""
+    """`parts`: what is in the kernel.  `refused`: why the other instances are not.  `punted`: how many packets went up
+    as they had come to an instance."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class Engine(PythonEngine):
         parts: list[Part],
         refused: Mapping[int, list[Diagnostic]],
     ) -> None:
-        self.parts, self.refused = parts, refused
+        self.parts, self.refused, self.punted = parts, refused, 0
         self.placed = {i: part for part in parts for i in part.placed}
         mine = [given | self.placed[i].cells[i] if i in self.placed else given for i, given in enumerate(cells)]
         super().__init__(program, arena, mine, code, hosts, seed, virtual, trace)
