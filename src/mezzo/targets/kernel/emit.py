@@ -170,6 +170,7 @@ class Emitter(Frame):
     def _arrivals(self) -> None:
         t = self.t
         if self.wire:
+            self.instance = self.joints.entries[0][0]
             self.arrive()
             if self.road.frags:
                 self._several_buffers()
@@ -196,10 +197,8 @@ class Emitter(Frame):
         length = t.helper(LENGTH, "ptr %ctx")
         t.branch(t.op(f"icmp eq i64 {length}, {self.memory_bytes()}"), whole, several, RARE)
         t.at(several)
-        facts, self.instance = self.facts.copy(), self.joints.entries[0][0]
         self._up(record.WHOLE)
         t.at(whole)
-        self.facts = facts
 
     def _go(self, to: Port) -> None:
         """On to the input of a placed instance."""

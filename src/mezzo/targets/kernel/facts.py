@@ -24,18 +24,22 @@ NOWHERE = -(1 << 62)
 @dataclass
 class Facts:
     """`known[place]`: its number.  `reach`: bytes up to here are in the packet.  `pointers[mark]`: the register with
-    the address of a mark that is not known; from there bytes of `extents[mark]` (low, high) are in the packet."""
+    the address of a mark that is not known; from there bytes of `extents[mark]` (low, high) are in the packet.
+    `cases[local]`: what is known beside if the local, a helper's answer, has a value: the ways that gave it met."""
 
     known: dict[str, int] = field(default_factory=dict)
     reach: int = NOWHERE
     pointers: dict[str, str] = field(default_factory=dict)
     extents: dict[str, tuple[int, int]] = field(default_factory=dict)
+    cases: dict[str, dict[int, Facts]] = field(default_factory=dict)
 
     def copy(self) -> Facts:
-        return Facts(dict(self.known), self.reach, dict(self.pointers), dict(self.extents))
+        return Facts(dict(self.known), self.reach, dict(self.pointers), dict(self.extents), dict(self.cases))
 
     def both(self, other: Facts) -> Facts:
         """What holds where two ways meet."""
+        if other is self:
+            return self
         known = {k: v for k, v in self.known.items() if other.known.get(k) == v}
         pointers = {k: v for k, v in self.pointers.items() if other.pointers.get(k) == v}
         extents = {
@@ -44,8 +48,15 @@ class Facts:
         }
         return Facts(known, min(self.reach, other.reach), pointers, extents)
 
+    def take(self, case: Facts | None) -> None:
+        """It is this case.  Registers that were made on its way are not known where all ways lead."""
+        if case is not None:
+            self.known |= {place: at for place, at in case.known.items() if place not in self.known}
+            self.reach = max(self.reach, case.reach)
+
     def forget(self, place: str) -> None:
         """A place moved."""
+        self.cases.clear()
         self.known.pop(place, None)
         self.pointers.pop(place, None)
         self.extents.pop(place, None)
@@ -58,9 +69,11 @@ class Facts:
     def memory_moved(self) -> None:
         """The kernel moved an end of the packet: no comparison made before counts."""
         self.pointers, self.extents, self.reach = {}, {}, NOWHERE
+        self.cases.clear()
 
     def enter_loop(self, unit: Unit, body: ops.Body) -> None:
         """Forgets what a round may change."""
+        self.cases.clear()
         for node in _all(unit, body):
             if isinstance(node, ops.Resize):
                 self.data_moved()

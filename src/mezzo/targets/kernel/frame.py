@@ -29,6 +29,7 @@ from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
 
 PAGE = 4096
+ETHERNET = 14  # bytes of its header
 FARTHEST = 0x7FFF  # the verifier takes no packet offset over 65535
 MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
 ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
@@ -46,7 +47,9 @@ class Scope:
     slots: dict[str, str]
     done: str = ""  # where a helper goes on
     result: str = ""  # the slot of its value
-    ends: list[Facts] = field(default_factory=list)  # what is known at each of its returns
+    ends: list[tuple[Facts, int | None]] = field(
+        default_factory=list
+    )  # what is known at each of its returns; a constant
     loops: list[tuple[str, str]] = field(default_factory=list)  # (continue, break) labels
 
 
@@ -74,6 +77,8 @@ class Frame:
         self.late = self.t.slot("i1", "false")  # the timestamp is now, whenever somebody asks
         self.annotations = [self.t.slot("i64", "0") for _ in range(ANNO_SIZE // 8)]  # words of eight bytes
         self.facts = Facts()
+        self.answers: dict[int, Facts] = {}  # what is known for each value that the helper just called may have given
+        self.ahead: dict[str, int] = {}  # bytes from a mark that the statements to come need in any case
         self.scopes: list[Scope] = []
         self.instance = 0
         self.used: set[str] = set()  # maps that the code names
@@ -240,7 +245,7 @@ class Frame:
         t = self.t
         stop, start = t.op(f"ptrtoint ptr {self.stop()} to i64"), t.op(f"ptrtoint ptr {self.start()} to i64")
         # Opaque, or LLVM would add it up with other numbers in an order in which an address is negated.
-        return t.opaque("i64", t.op(f"sub nuw nsw i64 {stop}, {start}"), "")
+        return t.opaque("i64", t.op(f"sub nuw nsw i64 {stop}, {start}"), "", FARTHEST + 1)
 
     def length(self) -> str:
         """The packet's length (i64)."""
@@ -261,7 +266,7 @@ class Frame:
         at = self.plus(self.at(mark), self.t.widen(offset_value, "i32", "i64"))
         if mark != "data":
             self._not_before(at)
-        pointer = self._pointer(at)
+        pointer = self.pointer(at)
         self.not_behind(pointer, length)
         return pointer
 
@@ -270,24 +275,25 @@ class Frame:
         if mark != "data" and at < self.facts.known.get("data", 1 << 62):
             self._not_before(str(at))
         if "front" not in self.facts.known:
-            pointer = self._pointer(str(at))
+            pointer = self.pointer(str(at))
             self.not_behind(pointer, length)
             return pointer
         inside = at - self.facts.known["front"]
         if inside + length > FARTHEST or inside < 0:
             self.check("false")
             inside = 0
-        pointer = self.t.gep(self.start(), inside)
         if at + length > self.facts.reach:
-            self.not_behind(pointer, length)
+            more = self.facts.known[mark] + self.ahead.get(mark, 0) - at
+            length = max(length, more if inside + more <= FARTHEST else 0)
+            self.not_behind(self.t.gep(self.start(), inside), length)
             self.facts.reach = at + length
-        return pointer
+        return self.t.gep(self.start(), inside)
 
     def _by_mark(self, mark: str, offset: int, length: int) -> str:
         """Bytes at a constant offset from a place that is not known."""
         facts = self.facts
         if mark not in facts.pointers:
-            facts.pointers[mark] = self._pointer(self.at(mark))
+            facts.pointers[mark] = self.pointer(self.at(mark))
             facts.extents[mark] = (0, 0) if mark == "data" else (1 << 62, 0)
         low, high = facts.extents[mark]
         if offset < low:
@@ -298,7 +304,7 @@ class Frame:
         facts.extents[mark] = min(low, offset), max(high, offset + length)
         return pointer
 
-    def _pointer(self, at: str) -> str:
+    def pointer(self, at: str) -> str:
         """The address of a place, in a register that stays as it is."""
         t = self.t
         inside = t.opaque("i64", self.plus(at, self.at("front"), "sub"))
@@ -376,11 +382,13 @@ class Frame:
     # -- coming and going
 
     def arrive(self) -> None:
-        """A packet from the wire."""
+        """A packet from the wire; the kernel gives a program none that is shorter than an Ethernet header."""
         self.read_ends()
+        self.not_behind(self.start(), ETHERNET)
         self.t.do(f"store i64 {record.HEADROOM}, ptr {self.origin}")
         for place in PLACES:
             self.move(place, "0" if place in ("data", "front") else str(UNSET))
+        self.facts.reach = ETHERNET
 
     def arrive_with_record(self) -> str:
         """A packet that another level hands over; its way (i32).  The record goes, as if it never was."""

@@ -9,9 +9,11 @@ from mezzo.ir import ops
 from mezzo.ir.ops import Const, Expr
 from mezzo.ir.spec import called
 from mezzo.ir.types import BOOL, I64
+from mezzo.targets.kernel.bounds import possible_bits
 from mezzo.targets.kernel.facts import UNSET
 from mezzo.targets.kernel.frame import CSUM_DIFF, KTIME, LOAD_BYTES, MAP_LOOKUP, Frame
 from mezzo.targets.kernel.layout import mem_bytes
+from mezzo.targets.kernel.text import ROLLED
 from mezzo.targets.native.text import ll, ll_mem
 
 CMP = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
@@ -126,6 +128,10 @@ def _learn(f: Frame, cond: Expr, truth: bool) -> None:
     elif isinstance(cond, ops.Logic) and (cond.op == "and") == truth:
         _learn(f, cond.a, truth)
         _learn(f, cond.b, truth)
+    elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Local) and isinstance(cond.b, Const):
+        cases = f.facts.cases.get(f.scope.slots[cond.a.name], {})
+        if truth == (cond.op == "eq") and cond.op in ("eq", "ne"):
+            f.facts.take(cases.get(cond.b.value))
     elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Meta) and isinstance(cond.b, Const):
         known = f.facts.known
         proved = cond.a.field == "length" and cond.op in LEAST and {"data", "front"} <= known.keys()
@@ -207,6 +213,10 @@ def _sum16(f: Frame, e: ops.Sum16) -> str:
         return _sum_straight(f, e.mark, e.offset, offset, e.length.value, init)
     if isinstance(e.length, Const):
         return _sum_far(f, e.mark, offset, length, init)
+    bits = possible_bits(f.scope.function, e.length)
+    any_length = _sum_words if bits <= STRAIGHT and bits % 4 == 0 else _sum_far
+    if f.scope.function.rare:
+        return any_length(f, e.mark, offset, length, init)
     t = f.t
     result = t.slot("i16")
     short, far, done = t.label("header"), t.label("far"), t.label("summed")
@@ -217,10 +227,34 @@ def _sum16(f: Frame, e: ops.Sum16) -> str:
     t.jump(done)
     f.facts = before
     t.at(far)
-    t.do(f"store i16 {_sum_far(f, e.mark, offset, length, init)}, ptr {result}")
+    t.do(f"store i16 {any_length(f, e.mark, offset, length, init)}, ptr {result}")
     t.jump(done)
     t.at(done)
     return t.op(f"load i16, ptr {result}")
+
+
+def _sum_words(f: Frame, mark: str, offset: str, length: str, init: str) -> str:
+    """A few words, as many as an IP header may have: a loop, which the verifier follows."""
+    t = f.t
+    f.range(mark, offset, length)
+    pointer = f.pointer(f.plus(f.at(mark), t.widen(offset, "i32", "i64")))
+    total, place = t.slot("i64"), t.slot("i64")
+    for slot in (total, place):
+        t.do(f"store i64 0, ptr {slot}")
+    head, body, done = t.label("words"), t.label("word"), t.label("added")
+    t.jump(head)
+    t.at(head)
+    here = t.op(f"load i64, ptr {place}")
+    t.branch(t.op(f"icmp ult i64 {here}, {t.widen(length, 'i32', 'i64')}"), body, done)
+    t.at(body)
+    word = t.opaque("ptr", t.op(f"getelementptr i8, ptr {pointer}, i64 {here}"))
+    f.not_behind(word, 4)
+    added = t.op(f"add i64 {t.op(f'load i64, ptr {total}')}, {t.widen(t.load('i32', word), 'i32', 'i64')}")
+    t.do(f"store i64 {added}, ptr {total}")
+    t.do(f"store i64 {t.op(f'add nuw i64 {here}, 4')}, ptr {place}")
+    t.do(f"br label %{head}, !llvm.loop !{ROLLED}")
+    t.at(done)
+    return _finish(f, t.op(f"load i64, ptr {total}"), init)
 
 
 def _sum_straight(f: Frame, mark: str, offset: Expr, offset_value: str, length: int, init: str) -> str:
@@ -290,7 +324,7 @@ def element(f: Frame, name: str, index: str) -> str:
     t = f.t
     if index.isdigit() and int(index) < state.size:
         return t.gep(f.address(place), int(index) * mem_bytes(state.type))
-    wide = t.opaque("i64", t.widen(index, "i32", "i64"))
+    wide = t.opaque("i64", t.widen(index, "i32", "i64"), "sideeffect " if f.careful else "")
     f.check(t.op(f"icmp ult i64 {wide}, {state.size}"))
     return t.gep(f.address(place), t.op(f"mul i64 {wide}, {mem_bytes(state.type)}"))
 

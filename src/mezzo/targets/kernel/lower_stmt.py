@@ -9,6 +9,7 @@ from mezzo.ir import ops
 from mezzo.ir.cost import rounds
 from mezzo.ir.growth import growth
 from mezzo.ir.ops import KILL, Body, Const, Expr
+from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET
 from mezzo.targets.kernel.facts import UNSET, Facts
 from mezzo.targets.kernel.frame import (
@@ -30,12 +31,42 @@ STRAIGHT = 64  # bytes up to which a copy is loads and stores
 
 def run(f: Frame, body: Body) -> bool:
     """Emits `body`; whether control reaches its end."""
-    for stmt in body:
+    for place, stmt in enumerate(body):
+        f.ahead = needed(body[place:])
         with f.t.place(getattr(stmt, "span", None)):
             STMT[type(stmt)](f, stmt)
+        f.ahead = {}
         if isinstance(stmt, ops.Return | ops.Break | ops.Continue | ops.Emit):
             return False  # after Emit comes nothing: see `capable`
     return True
+
+
+def needed(body: Body) -> dict[str, int]:
+    """Bytes from each mark that the first statements need in any case: a packet that has less dies at one of them, and
+    none does anything that is seen after that.  So one comparison is enough for all."""
+    found: dict[str, int] = {}
+    for stmt in body:
+        whole, part = _looked_at(stmt)
+        inner = list(nodes(part)) if part is not None else []
+        if part is None or any(isinstance(n, ops.Call | ops.Logic | ops.Random) for n in inner):
+            break
+        for n in inner:
+            if isinstance(n, ops.PLoad) and isinstance(n.offset, Const):
+                found[n.mark] = max(found.get(n.mark, 0), n.offset.value + n.type.bits // 8)
+            elif isinstance(n, ops.PStore) and isinstance(n.offset, Const):
+                found[n.mark] = max(found.get(n.mark, 0), n.offset.value + n.value.type.bits // 8)
+        if not whole:
+            break
+    return found
+
+
+def _looked_at(stmt: ops.Stmt) -> tuple[bool, ops.Node | None]:
+    """(whether statements behind it are reached for sure, what of it is)."""
+    if isinstance(stmt, ops.If):
+        return False, stmt.cond
+    if isinstance(stmt, ops.Return):
+        return False, stmt.value
+    return True, stmt if isinstance(stmt, ops.Set | ops.PStore | ops.AnnoSet | ops.Eval) else None
 
 
 # -- control
@@ -43,13 +74,16 @@ def run(f: Frame, body: Body) -> bool:
 
 def _if(f: Frame, s: ops.If) -> None:
     t = f.t
+    f.answers = {}
     cond = value(f, s.cond)
+    answers = f.answers if isinstance(s.cond, ops.Call) else {}
     then, other, done = t.label("then"), t.label("else"), t.label("fi")
     t.branch(cond, then, other)
     before, ends = f.facts, list[Facts]()
     for label, body in ((then, s.then), (other, s.orelse)):
         t.at(label)
         f.facts = before.copy()
+        f.facts.take(answers.get(int(label is then)))
         assume(f, s.cond, label is then)
         if run(f, body):
             t.jump(done)
@@ -59,6 +93,15 @@ def _if(f: Frame, s: ops.If) -> None:
     if not ends:
         t.do("unreachable")
         t.at(t.label("dead"))
+
+
+def _set(f: Frame, s: ops.Set) -> None:
+    f.answers = {}
+    f.bind(s.name, value(f, s.value))
+    slot = f.scope.slots[s.name]
+    f.facts.cases.pop(slot, None)
+    if isinstance(s.value, ops.Call) and f.answers:
+        f.facts.cases[slot] = f.answers
 
 
 def _for(f: Frame, s: ops.For) -> None:
@@ -114,7 +157,7 @@ def _return(f: Frame, s: ops.Return) -> None:
     if f.scope.done:
         if s.value is not None:
             f.t.do(f"store {ll(s.value.type)} {value(f, s.value)}, ptr {f.scope.result}")
-        f.scope.ends.append(f.known())
+        f.scope.ends.append((f.known(), s.value.value if isinstance(s.value, Const) else None))
         f.t.jump(f.scope.done)
     elif s.value is None or s.value.type is PACKET:
         f.t.jump("dead")
@@ -133,12 +176,17 @@ def _call(f: Frame, e: ops.Call) -> str:
         if param.type is not PACKET:
             f.bind(param.name, arg)
     if run(f, function.body):
-        scope.ends.append(f.known())
+        scope.ends.append((f.known(), None))
         f.t.jump(done)
     f.scopes.pop()
     f.t.at(done)
-    for i, known in enumerate(scope.ends):
+    f.answers = {}
+    for i, (known, answer) in enumerate(scope.ends):
         f.facts = known if i == 0 else f.facts.both(known)
+        if answer is not None:
+            f.answers[answer] = f.answers[answer].both(known) if answer in f.answers else known
+    if any(answer is None for _, answer in scope.ends):
+        f.answers = {}
     return f.t.op(f"load {ll(function.ret)}, ptr {scope.result}") if scope.result else ""
 
 
@@ -374,7 +422,7 @@ def _table_del(f: Frame, s: ops.TableDel) -> None:
 
 
 STMT: dict[Any, Callable[[Frame, Any], None]] = {
-    ops.Set: lambda f, s: f.bind(s.name, value(f, s.value)),
+    ops.Set: _set,
     ops.Eval: lambda f, s: (value(f, s.value), None)[1],
     ops.If: _if,
     ops.For: _for,

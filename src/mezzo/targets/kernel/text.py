@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from mezzo.base import Span
 
+ROLLED = 10  # the debug record of a loop that stays one
 RARE = ", !prof !9"  # a branch whose second side is the rare one
 PURE = " nounwind willreturn memory(none)"  # of a call that may be left out, or done once for several
 HEAD = 'target triple = "bpfel"\n'
@@ -34,6 +35,8 @@ emissionKind: LineTablesOnly)
 spFlags: DISPFlagDefinition|DISPFlagOptimized, unit: !0)
 !4 = !{i32 2, !"Debug Info Version", i32 3}
 !9 = !{!"branch_weights", i32 4000, i32 1}
+!10 = distinct !{!10, !11}
+!11 = !{!"llvm.loop.unroll.disable"}
 """
 
 
@@ -109,10 +112,12 @@ class Text:
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def opaque(self, type: str, value: str, effect: str = "sideeffect ") -> str:
+    def opaque(self, type: str, value: str, effect: str = "sideeffect ", below: int = 0) -> str:
         """The same value, of which LLVM knows nothing: what is checked on it stays a check on this register, and the
-        verifier sees it; LLVM would check one copy and use another.  Without `effect` equal ones may become one."""
-        return self.op(f'call {type} asm {effect}"", "=r,0"({type} {value})')
+        verifier sees it; LLVM would check one copy and use another.  Without `effect` equal ones may become one.
+        `below`: LLVM may know that it is less."""
+        range, pure = f"range({type} 0, {below}) " if below else "", "" if effect else PURE
+        return self.op(f'call {range}{type} asm {effect}"", "=r,0"({type} {value}){pure}')
 
     def helper(self, number: int, *args: str, result: str = "i64", extra: str = "") -> str:
         """A call of a function of the kernel, by its number (uapi/linux/bpf.h)."""
