@@ -267,9 +267,9 @@ def floor(how: str, **state: int) -> Iterator[Runner]:
 
 
 class Messages:
-    """BATCH messages of one frame each, in memory of their own."""
+    """BATCH messages of one frame each: all of the same, or each of its own, as whoever has real packets."""
 
-    def __init__(self, own: bool = False) -> None:
+    def __init__(self, own: bool = False, length: int = LENGTH) -> None:
         self.memory = Memory(BATCH * (MESSAGE + 2 * VECTOR) + 64 + BATCH * 2048)
         write_messages(self.memory, prefixed=False)
         self.address = self.memory.address
@@ -278,7 +278,7 @@ class Messages:
         for k in range(BATCH):
             at = self.data + k * 2048 * own
             ctypes.memmove(at, FRAME, LENGTH)
-            self.point(k, at, 2048 if own else LENGTH)
+            self.point(k, at, length)
 
     def point(self, k: int, at: int, length: int) -> None:
         struct.pack_into("=QQ", self.memory.map, self.vectors + k * 2 * VECTOR - self.address, at, length)

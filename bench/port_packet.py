@@ -38,7 +38,7 @@ def ring(device: str, version: int = 2) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def by_messages(device: str) -> Iterator[Runner]:
-    made = Messages()
+    made = Messages(own=True)
     state = {"messages": made.address, "out_at": address_of("sendmmsg")}
     with packet_socket(device) as out, floor.floor("FloorSendMany", out=out.fileno(), **state) as subject:
         yield subject

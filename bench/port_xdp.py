@@ -28,7 +28,7 @@ Measured = Callable[[], tuple[float, float]]
 
 def received(router: Router, name: str, sender: floor.Sender, tasks: int = 1) -> tuple[float, float]:
     """ns for a packet, kernel and router, and the router's part; `tasks` take turns in it."""
-    count, own, entry = router.elements[name], 0.0, harness.entry_ns(router, 50)
+    count, own, entry = router.elements[name], 0.0, harness.entry_ns(router, 10)
     before, begun = int(count.count), time.process_time_ns()
     for _ in range(PHASES):
         sender.send(PHASE)

@@ -63,7 +63,7 @@ DIX, LLC, PI = 0, 1, 2
 BATCH = 64
 MOST = 1 << 16
 MESSAGE, VECTOR, PREFIX = 64, 16, 8  # struct mmsghdr, struct iovec, and bytes put in front of or into a frame
-VECTORS = 3  # of a message
+VECTORS = 3  # of a message, at most
 SPARE = 1 << 16  # where a packet is read to that nobody has room for
 SIZE = BATCH * (MESSAGE + VECTORS * VECTOR + PREFIX)
 ADDRESSES, LLC_SIZE, ETHERTYPES = 12, 8, 1536
@@ -193,9 +193,8 @@ def write_messages(memory, end):
     first = memory.address + BATCH * MESSAGE
     prefixes = first + BATCH * VECTORS * VECTOR
     for k in range(BATCH):
-        vectors, prefix = first + k * VECTORS * VECTOR, prefixes + k * PREFIX
-        used = {DIX: 1, PI: 2, LLC: 3 if end.is_transmitter else 1}[end.way]
-        struct.pack_into("=QI4xQQQQi4xI4x", memory.map, k * MESSAGE, 0, 0, vectors, used, 0, 0, 0, 0)
+        vectors, prefix = first + k * end.parts * VECTOR, prefixes + k * PREFIX
+        struct.pack_into("=QI4xQQQQi4xI4x", memory.map, k * MESSAGE, 0, 0, vectors, end.parts, 0, 0, 0, 0)
         if end.way == PI:
             struct.pack_into("=QQ", memory.map, vectors - memory.address, prefix, 4)
         if end.way == LLC and end.is_transmitter:
@@ -211,6 +210,7 @@ class _Half:
         if name not in ENCAPS:
             raise ConfigError(f"ENCAP: expected DIX, LLC or PI, not {name}")
         self.way = ENCAPS[name]
+        self.parts = {DIX: 1, PI: 2, LLC: 3 if self.is_transmitter else 1}[self.way]
 
     def encap_name(self):
         return ("DIX", "LLC", "PI")[self.way]
@@ -252,39 +252,59 @@ class Receiver(_Half, FromDevice):
     def configure(self):
         super().configure()
         self.set_way()
+        self.direct = not (self.faulty or self.limited or self.traced or self.mends)
 
     def receive(self) -> u32:
         head, tail, n = mem_u32(self.ring + HEAD), mem_u32(self.ring + TAIL), self.slots
-        room = min(n - 1 - between(head, tail, n), BATCH)
-        if self.ended or room == 0:
-            return between(head, tail, n)
-        got = self.read(min(room, self.lay_ready()))
-        for k in bounded(got, BATCH):
-            message = self.messages + u64(k) * MESSAGE
-            length = mem_u32(message + 56)
-            if length == 0:
-                self.ended = True
-                break
-            f = self.ready_frames[k]
-            if f == NO_FRAME:
-                self.overflows += 1
-            elif mem_u32(message + 48) & TRUNCATED != 0:
-                self.too_long += 1
-            elif self.take(f, tail, length):
-                self.ready_frames[k] = NO_FRAME
+        for k in bounded(self.read_some(n - 1 - between(head, tail, n)), BATCH):
+            got = self.stripped(k)
+            if got != 0:
+                put_slot(self.ring, tail, u64(self.taken(k)) | got >> 32 << 32, got & 0xFFFF)
                 tail = after(tail, n)
         set_mem_u32(self.ring + TAIL, tail)
-        if self.ended:
-            self.tell_end()
         return between(head, tail, n)
 
-    def take(self, f: u32, tail: u32, length: u32) -> flag:
-        """A packet of `length` bytes, with what is in front of it, becomes a slot."""
+    def take_all(self) -> u32:
+        """As `receive` and what follows it, without slots in between."""
+        n, stamp = self.read_some(u32(self.burst)), self.stamp() if self.timestamp else u64(0)
+        for k in bounded(n, BATCH):
+            got = self.stripped(k)
+            if got != 0:
+                self.take_in(u64(self.taken(k)) | got >> 32 << 32, got & 0xFFFF, stamp)
+        return n
+
+    def read_some(self, most: u32) -> u32:
+        """Reads packets into frames that lie ready, or to nowhere; how many."""
+        if self.ended or most == 0:
+            return 0
+        n = self.read(min(min(most, BATCH), self.lay_ready()))
+        if n != 0 and mem_u32(self.messages + u64(n - 1) * MESSAGE + 56) == 0:
+            self.ended = True
+        if self.ended:
+            self.tell_end()
+        return n
+
+    def taken(self, k: u32) -> u32:
+        """The frame of message `k`, which needs another one now."""
+        f = self.ready_frames[k]
+        self.ready_frames[k] = NO_FRAME
+        return f
+
+    def stripped(self, k: u32) -> u64:
+        """Message `k` without what is in front of a packet: its start in the frame, its length from bit 32; 0: none."""
+        message = self.messages + u64(k) * MESSAGE
+        f, length = self.ready_frames[k], mem_u32(message + 56)
+        if length == 0:
+            return 0
+        if f == NO_FRAME:
+            self.overflows += 1
+            return 0
+        if mem_u32(message + 48) & TRUNCATED != 0:
+            self.too_long += 1
+            return 0
         start = FRAME_START + (f & 3) * STAGGER
         if self.way == PI:
-            if length <= 4:
-                return False
-            length -= 4
+            return u64(start) | u64(length - 4) << 32 if length > 4 else 0
         if self.way == LLC:
             to = frame_address(f) + start
             if length >= 22 and net16(to + ADDRESSES) < ETHERTYPES and mem_u64(to + 14) & 0xFFFF_FFFF_FFFF == SNAP:
@@ -292,8 +312,7 @@ class Receiver(_Half, FromDevice):
                 length = min(length, max(u32(net16(to + ADDRESSES)) + 14, 22)) - LLC_SIZE
                 mem_copy(to + LLC_SIZE, to, ADDRESSES)
                 start += LLC_SIZE
-        put_slot(self.ring, tail, u64(f) | u64(length) << 32, start)
-        return True
+        return u64(start) | u64(length) << 32
 
     def lay_ready(self) -> u32:
         """Gives messages frames to read to; how many may be read, of which the last may go to nowhere."""
@@ -301,7 +320,7 @@ class Receiver(_Half, FromDevice):
             if self.ready_frames[k] == NO_FRAME:
                 f = self.take_frame()
                 self.ready_frames[k] = f
-                vector = self.vectors + u64(k) * (VECTORS * VECTOR) + (VECTOR if self.way == PI else 0)
+                vector = self.vectors + u64(k) * (self.parts * VECTOR) + (VECTOR if self.way == PI else 0)
                 if f == NO_FRAME:
                     set_mem_u64(vector, self.messages + SIZE)
                     set_mem_u64(vector + 8, SPARE)
@@ -320,8 +339,8 @@ class Receiver(_Half, FromDevice):
                 return 0
             return u32(answer)
         for k in bounded(most, BATCH):
-            vectors = self.vectors + u64(k) * (VECTORS * VECTOR)
-            answer = libc(self.call_at, self.fd, vectors, 2 if self.way == PI else 1)
+            vectors = self.vectors + u64(k) * (self.parts * VECTOR)
+            answer = libc(self.call_at, self.fd, vectors, self.parts)
             if answer <= 0:
                 self.ended = self.is_end(answer)
                 return k
@@ -401,7 +420,7 @@ class Transmitter(_Half, ToDevice):
 
     def lay(self, k: u32, at: u64, length: u32):
         """Message `k` is the frame at `at`, with what is to be in front of it or in it."""
-        vector = self.vectors + u64(k) * (VECTORS * VECTOR)
+        vector = self.vectors + u64(k) * (self.parts * VECTOR)
         prefix = self.prefixes + u64(k) * PREFIX
         if self.way == PI:
             vector += VECTOR
@@ -422,11 +441,8 @@ class Transmitter(_Half, ToDevice):
     def write(self, count: u32) -> i64:
         if self.several:
             return libc(self.call_at, self.fd, self.messages, count, DONT_WAIT | NO_SIGNAL)
-        parts: u32 = 1
-        if self.way != DIX:
-            parts = 2 if self.way == PI else 3
         for k in bounded(count, BATCH):
-            answer = libc(self.call_at, self.fd, self.vectors + u64(k) * (VECTORS * VECTOR), parts)
+            answer = libc(self.call_at, self.fd, self.vectors + u64(k) * (self.parts * VECTOR), self.parts)
             if answer < 0:
                 return i64(k) if k != 0 else answer
         return i64(count)
