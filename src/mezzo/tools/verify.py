@@ -155,6 +155,7 @@ def _alone(cls: type[Element], config: str) -> str:
 
 def _of_plan(plan: Plan, wanted: object) -> tuple[Bench | None, list[Diagnostic]]:
     """The elements of a plan that are wanted and can be in the kernel; a class's bench has one only."""
+    from mezzo.targets.kernel import refusals
     from mezzo.targets.kernel.punt import half_of_linked
     from mezzo.tools._agree import bench_of
 
@@ -162,9 +163,9 @@ def _of_plan(plan: Plan, wanted: object) -> tuple[Bench | None, list[Diagnostic]
     chosen = [i for i, element in enumerate(plan.elements) if i and wanted(element)]
     program, refused, placed = plan.whole(), list[Diagnostic](), list[int]()
     for i in chosen:
-        half = half_of_linked(program.instances[i], None)
-        refused += half.ups if half.unit is None else ()
-        placed += [i] if half.unit is not None else []
+        goes = half_of_linked(program.instances[i], None).unit is not None
+        refused += [] if goes else refusals(program.instances[i])
+        placed += [i] if goes else []
     if not placed:
         return None, refused
     linked = [program.instances[i] for i in placed]

@@ -41,6 +41,7 @@ class Instance(PythonInstance):
             engine.arena.free(packet.frame)
             return
         if where[1] < 0:
+            assert isinstance(engine, Engine)
             engine.punted += 1
             engine.instances[where[0]].work_on(punt(where[1]), packet)
             return
