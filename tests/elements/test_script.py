@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mezzo.base import MezzoError
+from mezzo.elements import script_text
+from mezzo.elements.confparse import unquote_bytes
 from mezzo.elements.script_functions import FUNCTIONS
 from mezzo.elements.script_text import expand
 from mezzo.pipeline import compile_text
@@ -95,6 +98,14 @@ sprintf "%05x" 127 -> 0007f
 sprintf "%-4d|%*d|%s%%" 5 3 7 "a b" -> 5   |  7|a b%
 sprintf "%#X %o %.2f" 255 8 1.5 -> 0XFF 10 1.50
 sprintf %x -1 -> ffffffffffffffff
+sprintf "%hd %hx %u" 70000 -1 -1 -> 4464 ffff 18446744073709551615
+rem 1e20 3 -> 1
+rem -7 2.5 -> -2
+add 9223372036854775808 1 -> 9.22337203685e+18
+eq 18446744073709551615 18446744073709551614 -> false
+true -> true
+false -> false
+length é -> 2
 htons 0x1234 -> 13330
 ntohl 1 -> 16777216
 add -> 0
@@ -120,7 +131,20 @@ def test_Ho06_functions(line: str) -> None:
         ("sprintf", '"%d"', "too few arguments"),
         ("sprintf", '"%d" 1 2', "too many arguments"),
         ("sprintf", '"%q"', "does not know"),
+        ("sprintf", '"%*d" 5000 1', "fills up to 4096"),
+        ("idiv", "1e400 2", "is no integer"),
+        ("mod", "1.5 1", "expected an integer"),
+        ("rem", "1", "expected two numbers"),
+        ("rem", "1e400 3", "no remainder"),
+        ("neg", f"{-(2**63)}", "does not fit 64 bits"),
         ("cat", "/nonexistent", "No such file"),
+        ("cat", "/dev/zero", "more than 16777216 bytes"),
+        ("catq", "/", "Is a directory"),
+        ("getenv", "", "write getenv NAME"),
+        ("kill", "INT", "write kill SIGNAL PROCESS"),
+        ("kill", "NOPE 1", "`NOPE` is no signal"),
+        ("kill", "TERM -1", "process numbers are 1 or more"),
+        ("kill", "TERM 0", "process numbers are 1 or more"),
     ],
 )
 def test_Ho06_functions_refuse(function: str, text: str, trouble: str) -> None:
@@ -128,12 +152,45 @@ def test_Ho06_functions_refuse(function: str, text: str, trouble: str) -> None:
         call(function, text)
 
 
+def test_getenv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEZZO_TEST", "a b")
+    assert call("getenv", "MEZZO_TEST") == "a b"
+    assert call("getenv", "MEZZO_TEST_NOT default") == "default"
+    assert call("getenv", "MEZZO_TEST_NOT") == ""
+
+
+def test_cat_gives_a_file_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b'a\r\n"\xff')
+    assert call("cat", f"{tmp_path}/f").encode("utf-8", "surrogateescape") == b'a\r\n"\xff'
+    assert unquote_bytes(call("catq", f"{tmp_path}/f")) == b'a\r\n"\xff'
+    os.mkfifo(tmp_path / "pipe")
+    assert call("cat", f"{tmp_path}/pipe") == "", "a pipe without writer is empty"
+
+
+def test_texts_and_calls_have_an_end(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_text, "MOST_TEXT", 1000)
+    deep = "$(first " * 70 + "a" + ")" * 70
+    loop = "label l, set i $(add $i 1), set v $v$v, goto l $(lt $i 40)"
+    printed, said, why, _ = run(script(f"print {deep}, set v a, set i 0, {loop}, print $(length $v), stop"))
+    assert (printed, why) == (["512"], "stopped")
+    assert said[1] == "  $(...) stands inside $(...) more than 64 times"
+    assert said[3] == "  the text is longer than 1000 characters"
+    assert said.count(said[3]) == 10, "one and the same is not said for ever"
+
+
+def test_scripts_that_call_each_other_for_ever_are_given_up(run: Any) -> None:
+    a, b = "a :: Script(TYPE PASSIVE, return $(b.run)a);", "b :: Script(TYPE PASSIVE, return $(a.run)b);"
+    _, said, why, _ = run(f"{a} {b} Script(print $(a.run), stop);")
+    assert why == "stopped" and "a :: Script: too many jumps, giving up" in said
+
+
 def test_substitution() -> None:
-    values = {"x": "1", "q": 'a "b"'}
+    values = {"x": "1", "q": 'a "b"', "$": "77", "?": "-1", "#": "3"}
     show = lambda text, quoted=False: expand(text, values.get, lambda inner: f"<{inner}>", quoted)  # noqa: E731
     assert show("$x ${x}y $z ${z-d} ${z}") == "1 1y $z d ${z}"
     assert show("'$x' \"$x\" \"'$x'\"") == "'$x' \"1\" \"'1'\""
     assert show('"$q" $q') == '"a \\"b\\"" a "b"'
+    assert show("$$ $? $# ${x}$$x $& $") == "77 -1 3 177x $& $"
     assert show("$q", quoted=True) == '"a \\"b\\""'
     assert show("$(f $x (g) $(h $x))") == "<f 1 (g) <h 1>>"
     assert show("$(f \")\" ')')$") == "<f \")\" ')'>$"
@@ -290,8 +347,13 @@ def test_random_and_now(vectors: Any) -> None:
         ("wait forever", "expected a time"),
         ("set x", "write set VARIABLE TEXT"),
         ("stop now", "it takes no text"),
-        ("printq x", "`printq` is no instruction"),
-        ("TYPE SIGNAL INT", "TYPE SIGNAL INT is none that this element has"),
+        ("waitq 1", "`waitq` is no instruction"),
+        ("export", "write export VARIABLE TEXT"),
+        ("export run 1", "`run` cannot be exported"),
+        ("TYPE DANCE", "TYPE DANCE is none that this element has"),
+        ("TYPE SIGNAL", "TYPE SIGNAL has the signals' names behind it"),
+        ("TYPE PASSIVE 5", "TYPE PASSIVE has nothing behind it"),
+        ("TYPE SIGNAL INT NOPE", "`NOPE` is no signal"),
     ],
 )
 def test_troubles(text: str, trouble: str) -> None:

@@ -26,7 +26,7 @@ from mezzo.elements.confparse import split_words
 from mezzo.elements.script_functions import FUNCTIONS, PRIVATE, show_bool, words_of
 from mezzo.elements.script_program import Instruction, read_program, split_first
 from mezzo.elements.script_run import Runner
-from mezzo.elements.script_signals import DESK, signal_name, signal_number
+from mezzo.elements.script_signals import DESK, catchable, signal_name, signal_number
 from mezzo.elements.units import parse_int
 
 TYPES = ("ACTIVE", "PASSIVE", "DRIVER", "PACKET", "PROXY", "SIGNAL")
@@ -93,7 +93,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         if bool(signals) != (kind == "SIGNAL"):
             wanted = "the signals' names behind it, as in TYPE SIGNAL INT" if kind == "SIGNAL" else "nothing behind it"
             raise ConfigError(f"TYPE {kind} has {wanted}")
-        self.numbers = sorted({signal_number(name) for name in signals})
+        self.numbers = sorted({catchable(signal_number(name)) for name in signals})
         self.pending, self.listening = set(), True
         return kind
 
@@ -112,13 +112,16 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
             if others[0] is not self:
                 raise ConfigError(f"{others[0].name} decides about stops already; there is one script of TYPE DRIVER")
             self.router.stop_hooks.append(self.at_stop)
-        for number in self.numbers:
-            DESK.join(number, self.came)
+        try:
+            for number in self.numbers:
+                DESK.join(number, self)
+        except ValueError as trouble:
+            raise ConfigError(str(trouble)) from None
         self.settle()
 
     def cleanup(self):
         if self.numbers:
-            DESK.leave(self.came)
+            DESK.leave(self)
 
     def at_stop(self):
         """A DRIVER script is told that the router is to stop: does it want to go on?"""
@@ -136,16 +139,17 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def came(self, number):
         """In the signal handler: takes note, for the next quiescent point."""
-        if self.listening and number not in self.pending:
+        if number not in self.pending:
             self.pending.add(number)
             self.router.post(lambda: self.signalled(number))
-        return self.listening
 
     def signalled(self, number):
         self.pending.discard(number)
-        if self.listening:
-            self.script.restart(signal_name(number))
-            self.advance(0)
+        if not self.listening:
+            DESK.declined(number)
+            return
+        self.script.restart(signal_name(number))
+        self.advance(0)
 
     def settle(self):
         """Whether the script listens to signals, and keeps the router running for their sake."""
@@ -222,10 +226,8 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def port_of(self, text):
         """A port's number, or true and false for 0 and 1."""
-        if text in ("true", "false"):
-            return int(text == "false")
         try:
-            port = parse_int(text)
+            port = int(text == "false") if text in ("true", "false") else parse_int(text)
         except ValueError as trouble:
             self.script.complain(str(trouble))
             return -1

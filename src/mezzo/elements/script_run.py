@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from mezzo.elements.script_text import expand
 from mezzo.elements.units import parse_duration, parse_int
 
 MOST_JUMPS = 1000
+MOST_SAID = 10
 ENDS = {END: "end", EXIT: "exit", ERROR: "error", STOP: "stop"}
 
 
@@ -34,6 +36,7 @@ class Runner:
         self.failed: str | None = None
         self.at = self.steps = 0
         self.running = self.jumped = self.waiting = False
+        self.said: Counter[str] = Counter()
 
     @property
     def word(self) -> str:
@@ -56,6 +59,7 @@ class Runner:
         if self.running:  # an instruction told this very script
             return True
         self.running, jumps = True, 0
+        self.said.clear()
         while jumps < MOST_JUMPS:
             self.jumped = False
             goes_on = self.do(self.program[self.at])
@@ -94,6 +98,10 @@ class Runner:
         return True
 
     def complain(self, text: str) -> None:
+        """Says a trouble, but the same one in a loop not for ever."""
+        self.said[text] += 1
+        if self.said[text] > MOST_SAID:
+            return
         self.element.say(f"While executing '{self.element.name} :: {type(self.element).__name__}':\n  {text}")
 
     def jump(self, target: int) -> None:

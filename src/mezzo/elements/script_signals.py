@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from types import FrameType
-from typing import Any
-
-Taker = Callable[[int], bool]  # told of a signal; says whether it takes it
+from typing import Any, Protocol
 
 # The kernel hands these two to nobody; the others come from a faulty instruction, which a handler would repeat.
 NEVER_GIVEN = frozenset((signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
@@ -28,8 +25,23 @@ def signal_number(word: str) -> int:
         raise ValueError(f"`{word}` is no signal; write a name such as INT, HUP or USR1, or a number") from None
 
 
+def catchable(number: int) -> int:
+    """The number; ValueError where no program can take this signal."""
+    if number in NEVER_GIVEN:
+        raise ValueError(f"no program can take the signal {signal_name(number)}")
+    return number
+
+
 def signal_name(number: int) -> str:
     return signal.Signals(number).name.removeprefix("SIG")
+
+
+class Taker(Protocol):
+    """Who asks for signals: may say that it does not listen now, and is told of one otherwise."""
+
+    listening: bool
+
+    def came(self, number: int) -> None: ...
 
 
 class SignalDesk:
@@ -41,8 +53,6 @@ class SignalDesk:
 
     def join(self, number: int, taker: Taker) -> None:
         """From now on `taker` is told of a signal.  ValueError where this thread cannot arrange that."""
-        if number in NEVER_GIVEN:
-            raise ValueError(f"no program can take the signal {signal_name(number)}")
         if number not in self.under:
             try:
                 self.under[number] = signal.signal(number, self._came)
@@ -66,8 +76,16 @@ class SignalDesk:
         return before
 
     def _came(self, number: int, frame: FrameType | None) -> None:
-        if not any([taker(number) for taker in list(self.takers.get(number, ()))]):
+        takers = [taker for taker in self.takers.get(number, ()) if taker.listening]
+        for taker in takers:
+            taker.came(number)
+        if not takers:
             self._pass_on(number, frame)
+
+    def declined(self, number: int) -> None:
+        """Who was told of a signal did not listen any more when it was its turn."""
+        if not any(taker.listening for taker in self.takers.get(number, ())):
+            signal.raise_signal(number)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         before = self.under[number]

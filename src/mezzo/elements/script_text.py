@@ -1,8 +1,8 @@
 """Substitutions in script text: `$name`, `${name}`, `${name-default}` and `$(handler argument...)`.
 
-`$?`, `$#` and `$$` are names, too.  Between single quotes nothing is substituted.  Between double quotes a value is escaped, so that it stays inside them.
-Outside quotes a value stands as it is, or with `quoted` in quotes of its own, so that taking quotes away afterwards
-takes away those that were written and none that came with a value.
+`$?`, `$#` and `$$` are names, too.  Between single quotes nothing is substituted.  Between double quotes a value is
+escaped, so that it stays inside them.  Outside quotes a value stands as it is, or with `quoted` in quotes of its own,
+so that taking quotes away afterwards takes away those that were written and none that came with a value.
 """
 
 from __future__ import annotations
