@@ -71,7 +71,8 @@ def main() -> None:
             changes = [change_ns(router, n) for n in range(CHANGES)]
         writes, seen = ([one[i] / 1e6 for one in changes] for i in (0, 1))
         worst = round(max(seen), 4)
-        report("kernel_update", "ms", sorted(seen)[:: CHANGES // 20], 1, write=sorted(writes)[CHANGES // 2], worst=worst)
+        write = round(sorted(writes)[CHANGES // 2], 4)
+        report("kernel_update", "ms", sorted(seen)[:: CHANGES // 20], 1, write=write, worst=worst)
 
 
 if __name__ == "__main__":
