@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -379,10 +380,10 @@ def test_queues_that_a_driver_keeps_are_named(pair: Pair, monkeypatch: pytest.Mo
     """Io15: the driver refuses native XDP while all queue pairs are in use."""
     honest = privileged.ask
 
-    def ask(request: dict[str, Any]) -> Any:
+    def ask(request: dict[str, Any], given: Sequence[int] = ()) -> Any:
         if request["do"] == "xdp" and request["mode"] == "native":
             raise privileged.Refused(f"{request['device']}: an XDP program: Invalid argument", 22)
-        return honest(request)
+        return honest(request, given)
 
     monkeypatch.setattr(privileged, "ask", ask)
     monkeypatch.setattr(_xdp_port._ethtool, "channels", lambda name: {"combined": 8, "max_combined": 8})

@@ -64,7 +64,13 @@ def output_trouble(element: Element) -> str:
         return "BQL counts what goes by its ring"
     if getattr(element, "copies", False):
         return "output 0 gets copies of what was sent"
-    return _device_trouble(element)
+    return _device_trouble(element) or getattr(element, "wire_trouble", str)()
+
+
+def cannot_turn(element: Element) -> bool:
+    """Whether what came in by a transmitter's device cannot go back by it as XDP_TX."""
+    ask = getattr(element, "cannot_turn", None)
+    return ask is not None and ask()
 
 
 def _device_trouble(element: Element) -> str:

@@ -345,6 +345,7 @@ class _Placer:
             tuple((i, 0) for i in entries),
             wires={(i, WIRE): i for i in order if self.is_wire(i)},
             devices={i: name for i in order if (name := getattr(self.elements[i], "devname", ""))},
+            no_turn=frozenset(i for i in order if devices.cannot_turn(self.elements[i])),
         )
         backward = self.backward(found)
         for source, to in backward:

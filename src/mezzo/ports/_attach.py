@@ -179,10 +179,15 @@ def open_xdp(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
 
 
 def open_root(request: Mapping[str, Any], given: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
-    """As `open_xdp`, for a program of the kernel's level and its map of sockets, which are `given`."""
-    program, table = given
+    """As `open_xdp` for the kernel's level, whose map of sockets is given.  The program drops all packets: the root
+    takes its place by `replace` when the router runs, with the state that its elements have then."""
     count = request.get("queues") or queues_of(socket.if_nametoindex(request["device"]))
-    return _open(request, count, program, table)
+    flags = _bpf.HAS_FRAGS if request.get("frags") else 0
+    program = _bpf.load_program(_bpf.DROP_ALL, PROGRAM_NAME, flags)
+    try:
+        return _open(request, count, program, given[0])
+    finally:
+        os.close(program)
 
 
 def _open(request: Mapping[str, Any], count: int, program: int, table: int) -> tuple[list[int], dict[str, Any]]:

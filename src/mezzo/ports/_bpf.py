@@ -35,8 +35,8 @@ from mezzo.base.bpf import (
 )
 
 __all__ = [
-    "ATTACH_XDP", "HAS_FRAGS", "LINK_CREATE", "LINK_XDP", "MAP_XSK", "PROG_LOAD", "PROG_XDP", "Instruction", "bpf",
-    "create_link", "create_map", "detach_link", "link_info", "links", "load_program", "map_put", "name_field",
+    "ATTACH_XDP", "DROP_ALL", "HAS_FRAGS", "LINK_CREATE", "LINK_XDP", "MAP_XSK", "PROG_LOAD", "PROG_XDP", "Instruction",
+    "bpf", "create_link", "create_map", "detach_link", "link_info", "links", "load_program", "map_put", "name_field",
     "open_link", "program_by_id", "program_ids", "program_info", "redirect_program",
 ]  # fmt: skip
 
@@ -63,7 +63,11 @@ JUMP, JUMP_GREATER, JUMP_EQUAL_IMM = 0x05, 0x2D, 0x15
 CALL, EXIT = 0x85, 0x95
 REDIRECT_MAP = 51  # the helper bpf_redirect_map
 PASS = 2  # XDP_PASS
+DROP = 1  # XDP_DROP
 CONTEXT = {"data": 0, "data_end": 4, "queue": 16}  # fields of struct xdp_md
+
+
+DROP_ALL = [Instruction(MOVE_IMM, dst=0, immediate=DROP), Instruction(EXIT)]
 
 
 def redirect_program(map_fd: int, ethertypes: tuple[int, ...] = ()) -> list[Instruction]:

@@ -177,8 +177,7 @@ class Port(Watching):
                     continue
                 return None
             self.way = attach
-            size = f", {self.root.instructions} instructions of the kernel's level" if self.root else ""
-            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}{size}", **said(facts["said"])}
+            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
             self.link_fd = program
             self.defer("sockets", self.close_sockets)
             self.defer("program", partial(_attach.detach, program))
@@ -190,12 +189,10 @@ class Port(Watching):
         that refuses the MTU may take it when it knows packets of several buffers."""
         force = self.force or self.option("force", False)
         known = {"device": self.device, "queues": 0, "mode": attach, "force": force}
-        if self.root is not None:
-            yield {"do": "xdp_root", **known}, (self.root.program, self.root.sockets)
-            return
-        take = " ".join(map(str, self.option("take", ()))) or "all"
+        take = {} if self.root else {"take": " ".join(map(str, self.option("take", ()))) or "all"}
         for frags in (True,) if self.scattered else (False, True):
-            yield {"do": "xdp", **known, "frags": frags, "take": take}, ()
+            what = {"do": "xdp_root" if self.root else "xdp", **known, **take, "frags": frags}
+            yield what, (self.root.sockets,) if self.root else ()
 
     def why_not(self, refusal: privileged.Refused, link: _netdev.Link) -> str:
         """A refusal to attach, with what would help."""
@@ -232,9 +229,15 @@ class Port(Watching):
             _bpf.map_put(wire.devices, wire.key.to_bytes(4, "little"), link.index.to_bytes(4, "little"))
             self.told["wire"] = "packets of the kernel's level leave here"
 
+    def start(self) -> None:
+        """Until now packets were dropped: elements had not the state yet with which they begin."""
+        if self.root is not None:
+            self.replace_root(self.root.program)
+
     def replace_root(self, program: int) -> None:
         """Puts another program in the place of the root; no packet meets none."""
         _attach.replace(self.link_fd, program)
+        self.told["program"] = f"{_attach.PROGRAM_NAME}, id {_bpf.program_info(program).id}, of the kernel's level"
 
     # -- sockets
 
@@ -324,6 +327,8 @@ class Port(Watching):
 
     def facts(self) -> dict[str, Any]:
         there = super().facts()
+        if self.root is not None:
+            there["kernel level"] = f"{self.root.instructions} instructions in all"
         if self.bound:
             there["mode"] = " ".join(w for w in (self.way, self.bound) if w)
             there["queues"] = " ".join(map(str, self.sockets))

@@ -61,6 +61,11 @@ def cannot_redirect(device: str) -> str:
     return "" if able else f"its driver ({link.kind or 'a device'}) sends no frames of XDP programs"
 
 
+def is_veth(device: str) -> bool:
+    link = _netdev.maybe_link(device)
+    return link is not None and link.kind == "veth"
+
+
 def _no_peer(link: _netdev.Link) -> str:
     try:
         with _netns.inside(_netdev.peer_of(link)[0].path):

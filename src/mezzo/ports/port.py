@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.elements import ConfigError
 from mezzo.packet.arena import Arena
+from mezzo.ports.level import hand_out
 
 if TYPE_CHECKING:
     from mezzo.ports._end import _End
@@ -81,6 +82,9 @@ class Port:
     def open(self, arena: Arena) -> None:
         """Opens the device.  MezzoError says what is wrong and what to do about it."""
         raise NotImplementedError
+
+    def start(self) -> None:
+        """The router runs for the first time."""
 
     def defer(self, what: str, undo: Undo) -> None:
         """`undo` is part of `close`; `what` names it, should it fail."""
@@ -176,6 +180,7 @@ class PortTable:
         self.all: dict[tuple[str, str], Port] = {}
         self.force = force
         self.parts: list[Any] = []  # of the router, in the kernel: what devices are to get programs of (targets/kernel)
+        self._waiting: list[Port] = []  # for the first run
 
     def __iter__(self) -> Any:
         return iter(self.all.values())
@@ -194,6 +199,8 @@ class PortTable:
     def open(self, elements: list[Any], arena: Arena) -> None:
         """Finds or makes the port of every end, then opens all; MezzoError lists all that is wrong."""
         troubles: list[Diagnostic] = []
+        for part in self.parts:
+            hand_out(elements, part)
         for element in elements:
             if hasattr(element, "make_port"):
                 self._try(troubles, element, self._join)
@@ -215,6 +222,7 @@ class PortTable:
     def _open(self, port: Port, arena: Arena) -> None:
         port.open(arena)
         port.opened, port.state = True, "open"
+        self._waiting.append(port)
 
     def _try(self, troubles: list[Diagnostic], end: _End, job: Callable[[_End], None]) -> None:
         """Runs a job; what goes wrong is told with the element it is about and its place."""
@@ -225,8 +233,14 @@ class PortTable:
         except OSError as trouble:
             troubles.append(placed(Diagnostic(f"cannot open `{end.device}`: {trouble.strerror or trouble}"), end))
 
+    def start(self) -> None:
+        """The router runs: what it has in the kernel takes packets from now on."""
+        while self._waiting:
+            self._waiting.pop().start()
+
     def close(self) -> list[str]:
         """Closes all; gives what went wrong.  The last opened goes first."""
+        self._waiting = []
         for port in reversed(self.all.values()):
             port.close()
         return [trouble for port in self.all.values() for trouble in port.troubles]

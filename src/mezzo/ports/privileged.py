@@ -11,8 +11,8 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
                                                                  facts: index, name, mac, mtu, flags, kind …
     promiscuous device                                           [a descriptor that keeps it so until it is closed]
     xdp         device, queues, mode, frags, take, force         [the link, a socket for each queue], see _attach.py
-    xdp_root    device, queues, mode, force, and descriptors:    the same, for a program of the kernel's level
-                a program, its map of sockets
+    xdp_root    device, queues, mode, frags, force, and a map    the same, for a program of the kernel's level, which
+                of sockets                                       follows
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
     alone       device                                           [a descriptor; the host's stack gets none of its
                                                                  packets until it is closed]
@@ -93,8 +93,8 @@ RIGHTS: Mapping[str, Right] = {
         "an XDP program",
         "_attach:open_root",
         ("CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"),
-        {"queues": int, "mode": str, "force": bool},
-        takes=2,
+        {"queues": int, "mode": str, "frags": bool, "force": bool},
+        takes=1,
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
     "alone": Right("keeping its packets from the host", "_tcx:alone", ("CAP_NET_ADMIN", "CAP_BPF")),

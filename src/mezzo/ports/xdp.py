@@ -481,6 +481,10 @@ class Transmitter(_Half, ToDevice):
         """Why the kernel's level cannot send here; "" when it can."""
         return level.cannot_redirect(self.devname)
 
+    def cannot_turn(self) -> bool:
+        """A veth whose peer has no program queues what is sent by XDP_TX and does not wake the peer (Linux 6.18)."""
+        return level.is_veth(self.devname)
+
     def waiting(self):
         """Frames in slots that the kernel has not got yet."""
         return (self._ring.head - self.next) % self._ring.size

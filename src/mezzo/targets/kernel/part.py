@@ -193,7 +193,8 @@ def _wire(plan: KernelPlan, entry: int, to: int) -> Wire:
     """What leads out by the interface by which it came in, needs no map."""
     if to not in plan.devices:
         return Wire("pass")
-    return Wire("tx") if plan.devices[to] == plan.devices[entry] else Wire("redirect", DEVICES, plan.keys[to])
+    turns = plan.devices[to] == plan.devices[entry] and to not in plan.no_turn
+    return Wire("tx") if turns else Wire("redirect", DEVICES, plan.keys[to])
 
 
 def reached(plan: KernelPlan, start: int) -> tuple[int, ...]:

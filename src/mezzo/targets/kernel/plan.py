@@ -26,6 +26,7 @@ class KernelPlan:
     in it is the `way` of the record.  ways: outputs that lead up (punt(input) for PUNT), as a place in `ups`.
     wires: outputs by which a packet leaves the levels, as the instance of the device or of the way to the host.
     devices: of entries and wires, the interface; a wire without one goes on in the host's stack.
+    no_turn: wires by which nothing goes back as XDP_TX: it is redirected there, as to others.
     """
 
     program: Program
@@ -35,6 +36,7 @@ class KernelPlan:
     ways: dict[Port, int] = field(default_factory=dict)
     wires: dict[Port, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
+    no_turn: frozenset[int] = frozenset()
 
     @property
     def keys(self) -> dict[int, int]:
