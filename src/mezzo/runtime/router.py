@@ -234,6 +234,7 @@ class Router(Asking, Exchange):
     def _run(self, seconds: float | None, rounds: int | None, until: Callable[[], bool] | None) -> str:
         if not self.virtual:
             self.engine.call(0, "look")  # what passed since the last run is not of this one
+            self.ports.start()
         end_ns = NEVER if seconds is None else self.now_ns + int(seconds * 1e9)
         if self.team is not None:
             return self._run_team(self.team, end_ns, rounds, until)

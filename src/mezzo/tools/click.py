@@ -3,7 +3,7 @@
     click [OPTION]... [ROUTERFILE] [VAR=VALUE]...
 
 The configuration is built and initialized, `-o` written, the router run, then handlers read (`-h`, `-x`).  What needs
-a control socket or hot reload is refused, because a driver that ignores it would seem to work.  Unlike Click this
+hot reload is refused, because a driver that ignores it would seem to work.  Unlike Click this
 driver ends when nothing can ever happen again.
 """
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mezzo import __version__
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.tools._control import control_arguments, open_control
 from mezzo.tools._source import VARIABLE, find_source
 from mezzo.tools._terminal import print_errors
 
@@ -27,12 +28,7 @@ if TYPE_CHECKING:
     from mezzo.runtime import Router
 
 # Options of Click that are not there yet: attribute, how it is written, what it would need.
-REFUSED = (
-    ("port", "-p", "a control socket"),
-    ("unix_socket", "-u", "a control socket"),
-    ("socket", "--socket", "a control socket"),
-    ("allow_reconfigure", "-R", "hot reload"),
-)
+REFUSED = (("allow_reconfigure", "-R", "hot reload"),)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -81,15 +77,7 @@ def parser() -> argparse.ArgumentParser:
         help="run under the virtual clock, which starts at 1000000000 s; --simtime=T: at T s",
     )
     add("--simtime-begin", type=begin_ns, metavar="T", help=argparse.SUPPRESS)
-    add("-p", "--port", action="append", metavar="PORT", help="not there yet: control connections on a TCP port")
-    add(
-        "-u",
-        "--unix-socket",
-        action="append",
-        metavar="FILE",
-        help="not there yet: control connections on a Unix socket",
-    )
-    add("--socket", action="append", metavar="FD", help="not there yet: a control connection by file descriptor")
+    control_arguments(made)
     add("-R", "--allow-reconfigure", action="store_true", help="not there yet: the hotconfig handler")
     add("--help", action="help", help="print this and end")
     add("-v", "--version", action="version", version=f"click (mezzo) {__version__}", help="print the version and end")
@@ -134,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
             router.engine.epoch_ns = args.simtime_begin
         if not args.no_warnings:
             print_errors(router.plan.warnings)
+        open_control(router, args)
         status = write_flat(router, args.output) if args.output else 0
         if not args.quit:
             drive(router, args, source.file)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.script_signals import DESK
 from mezzo.ports import privileged
+from mezzo.tools._control import control_arguments, open_control
 from mezzo.tools._source import Source, read_source, source_arguments
 from mezzo.tools._terminal import Progress, print_errors
 
@@ -49,6 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--open", metavar="SOCKET", default="", help="open interfaces by the mezzo-open that listens there"
     )
     how.add_argument("--force", action="store_true", help="replace what another program attached to an interface")
+    control_arguments(parser.add_argument_group("who may ask and tell it while it runs (mezzo read, write, shell)"))
     what = parser.add_argument_group("what it tells")
     what.add_argument(
         "--handlers",
@@ -92,6 +94,7 @@ def main(args: argparse.Namespace) -> int:
     began = time.monotonic()
     privileged.use(args.open)
     with build(source, args, tracer) as router:
+        open_control(router, args)
         privileged.renounce()
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
