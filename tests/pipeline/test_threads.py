@@ -111,6 +111,19 @@ def test_compounds_stand_for_what_is_in_them() -> None:
     assert dict(zip(names, plan.threading.tasks, strict=True)) == {"x/s": 1, "y": 0}
 
 
+def test_an_element_has_one_thread_and_its_own_name_says_more_than_a_compounds() -> None:
+    text = "x :: { s :: InfiniteSource -> Discard; t :: InfiniteSource -> Discard; };\n"
+    plan = compile_text(text + "StaticThreadSched(x/s 0, x 1);", threads=2)
+    assert plan.threading is not None and plan.threading.tasks == (0, 1)
+    with pytest.raises(MezzoError) as refused:
+        compile_text(text + "StaticThreadSched(x 1, x/s 0);\nStaticThreadSched(x/s 1, x/z 0, x/s 1);", threads=2)
+    clash, unknown, again = refused.value.diagnostics
+    assert clash.message.endswith("`x/s` is to run on thread 1") and (clash.span.line, clash.span.column) == (3, 19)
+    assert clash.notes[0].message == "thread 0 is said here" and clash.notes[0].span.column == 24
+    assert unknown.message.endswith("there is no element `x/z`") and unknown.span.column == 26
+    assert again.span.column == 33
+
+
 def test_threads_that_are_not_there_are_told() -> None:
     plan = compile_text(TWO, threads=1)
     assert "no thread 1: `u` runs on thread 0" in plan.warnings[0].message

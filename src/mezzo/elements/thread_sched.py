@@ -9,7 +9,8 @@ MOST_THREAD = 63
 class StaticThreadSched(Element):
     """Says which thread runs which elements' tasks.
 
-    Each argument is `ELEMENT THREAD`; a compound element stands for all in it.  Threads count from 0; `-j N` makes N.
+    Each argument is `ELEMENT THREAD`; a compound element stands for all in it that is not named itself.  Two threads
+    for one element are an error.  Threads count from 0; `-j N` makes N.
     Tasks that are not named go to the threads in turn; one whose packets meet a Python element stays on thread 0.
     """
 

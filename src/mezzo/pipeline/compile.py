@@ -128,7 +128,7 @@ def compile_graph(
     schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, any(e.watches for e in elements))
     program = Program((schedulers[0][1], *linked), tasks, timers)
     everyone = [schedulers[0][0], *elements, *(element for element, _ in schedulers[1:])]
-    own, strange = wishes_of(elements, threads)
+    own, strange = wishes_of(elements, threads, resolved.graph.instances)
     plan = Plan(given, resolved, everyone, program, linker, [*warnings, *strange], edges, placement=placement)
     if threads > 1:
         # Who meets whom on which thread decides how the code of each instance must be.
