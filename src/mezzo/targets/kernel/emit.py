@@ -152,15 +152,20 @@ class Emitter(Frame):
         """Where all ways end, and what is needed before them."""
         t = self.t
         t.at("dying")
+        self.note("dying")
         at = t.gep(self.lane(0), t.op(f"load i64, ptr {self.blame}"))
         t.store("i64", t.op(f"add i64 {t.load('i64', at)}, 1"), at)
         t.jump("dead")
         for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
             t.at(label)
+            self.note(label)
             t.do(f"ret i32 {verdict}")
         lines, t.lines = t.lines, t.slots
         t.do(f"store ptr {self.find_lane()}, ptr {self.own_lane}")
         t.lines = lines
+
+    def note(self, what: str, port: str = "0") -> None:
+        """A packet comes to an instance, goes up, out by a wire, or ends: for who follows packets (see notes)."""
 
     def _declares(self) -> list[str]:
         maps = [f"@{s} = external global [{self.layout.maps[s].value} x i8], align 8" for s in sorted(self.used)]
@@ -212,6 +217,7 @@ class Emitter(Frame):
         self.instance, self.facts = i, self.coming[i]
         self.t.at(f"in{i}")
         role = packet_functions(self.unit)[0]
+        self.note("in", self.t.op(f"load i32, ptr {self.ports[i]}"))
         with self.t.place(role.span):
             self.open(role)
             if role.name == "push":
@@ -274,6 +280,7 @@ class Emitter(Frame):
 
     def _up(self, way: int) -> None:
         """To the router; what there is to do is the same for all that goes up."""
+        self.note("up", str(way))
         self.accuse(NO_SOCKET)
         self.t.do(f"store i32 {way}, ptr {self.way}")
         self.t.jump("up")
@@ -316,6 +323,7 @@ class Emitter(Frame):
     def _to_wire(self, wire: Wire) -> None:
         """Cuts the memory to the data; what is shorter than an Ethernet header the kernel does not take."""
         t = self.t
+        self.note("out")
         by = self.plus(self.at("data"), self.at("front"), "sub")
         if by != "0":
             moved = t.helper(ADJUST_HEAD, "ptr %ctx", f"i32 {t.op(f'trunc i64 {by} to i32')}")

@@ -25,16 +25,19 @@ NOWHERE = -(1 << 62)
 class Facts:
     """`known[place]`: its number.  `reach`: bytes up to here are in the packet.  `pointers[mark]`: the register with
     the address of a mark that is not known; from there bytes of `extents[mark]` (low, high) are in the packet.
+    `maybe[mark]`: (register, condition), the same where the condition holds.
     `cases[local]`: what is known beside if the local, a helper's answer, has a value: the ways that gave it met."""
 
     known: dict[str, int] = field(default_factory=dict)
     reach: int = NOWHERE
     pointers: dict[str, str] = field(default_factory=dict)
     extents: dict[str, tuple[int, int]] = field(default_factory=dict)
+    maybe: dict[str, tuple[str, str]] = field(default_factory=dict)
     cases: dict[str, dict[int, Facts]] = field(default_factory=dict)
 
     def copy(self) -> Facts:
-        return Facts(dict(self.known), self.reach, dict(self.pointers), dict(self.extents), dict(self.cases))
+        dicts = dict(self.pointers), dict(self.extents), dict(self.maybe), dict(self.cases)
+        return Facts(dict(self.known), self.reach, *dicts)
 
     def both(self, other: Facts) -> Facts:
         """What holds where two ways meet."""
@@ -46,7 +49,8 @@ class Facts:
             k: (max(self.extents[k][0], other.extents[k][0]), min(self.extents[k][1], other.extents[k][1]))
             for k in pointers
         }
-        return Facts(known, min(self.reach, other.reach), pointers, extents)
+        maybe = {k: v for k, v in self.maybe.items() if other.maybe.get(k) == v}
+        return Facts(known, min(self.reach, other.reach), pointers, extents, maybe)
 
     def take(self, case: Facts | None) -> None:
         """It is this case.  Registers that were made on its way are not known where all ways lead."""
@@ -60,6 +64,7 @@ class Facts:
         self.known.pop(place, None)
         self.pointers.pop(place, None)
         self.extents.pop(place, None)
+        self.maybe.pop(place, None)
 
     def data_moved(self) -> None:
         """Ranges that began no lower than the data may now."""
@@ -68,7 +73,7 @@ class Facts:
 
     def memory_moved(self) -> None:
         """The kernel moved an end of the packet: no comparison made before counts."""
-        self.pointers, self.extents, self.reach = {}, {}, NOWHERE
+        self.pointers, self.extents, self.maybe, self.reach = {}, {}, {}, NOWHERE
         self.cases.clear()
 
     def enter_loop(self, unit: Unit, body: ops.Body) -> None:

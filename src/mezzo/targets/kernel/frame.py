@@ -425,12 +425,17 @@ class Frame:
 
     def leave_with_record(self, way: str, lost: str = "") -> None:
         """Goes to another level: the record is put in front of the packet's memory."""
-        t, stamp = self.t, self.timestamp()
+        t, stamp = self.t, self.timestamp()  # the time is asked for before the packet moves
         failed = t.helper(ADJUST_META, "ptr %ctx", f"i32 -{record.SIZE}")
         self.check(t.op(f"icmp eq i64 {failed}, 0"), lost)
         meta = self.context_pointer("data_meta")
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
         self.check(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), lost)
+        self.write_record(meta, way, stamp)
+
+    def write_record(self, meta: str, way: str, stamp: str) -> None:
+        """Writes all that goes with the packet to an address."""
+        t = self.t
         origin = t.op(f"load i64, ptr {self.origin}")
         t.store("i32", way, meta, record.WAY)
         for at, place in ((record.FRONT, "front"), (record.DATA, "data")):

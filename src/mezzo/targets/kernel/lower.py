@@ -7,12 +7,12 @@ from typing import Any
 
 from mezzo.ir import ops
 from mezzo.ir.ops import Const, Expr
-from mezzo.ir.spec import called
 from mezzo.ir.types import BOOL, I64
 from mezzo.targets.kernel.bounds import possible_bits
 from mezzo.targets.kernel.facts import UNSET
 from mezzo.targets.kernel.frame import CSUM_DIFF, KTIME, LOAD_BYTES, MAP_LOOKUP, Frame
 from mezzo.targets.kernel.layout import mem_bytes
+from mezzo.targets.kernel.proofs import assume, length_proof
 from mezzo.targets.kernel.text import ROLLED
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -92,51 +92,12 @@ def _divide(f: Frame, e: ops.Bin, a: str, b: str) -> str:
 
 
 def _cmp(f: Frame, e: ops.Cmp) -> str:
-    proof = _length_proof(f, e)
+    proof = length_proof(f, e)
     if proof:
         return proof
     a, b = value(f, e.a), value(f, e.b)
     op = CMP[e.op].replace("u", "s") if e.a.type.signed else CMP[e.op]
     return f.t.op(f"icmp {op} {ll(e.a.type)} {a}, {b}")
-
-
-def _length_proof(f: Frame, e: ops.Cmp) -> str:
-    """`length >= n` as a comparison of addresses: the verifier learns from it, and accesses need none of their own."""
-    if not (isinstance(e.a, ops.Meta) and e.a.field == "length" and isinstance(e.b, Const) and e.op in LEAST):
-        return ""
-    known, least = f.facts.known, e.b.value + LEAST[e.op]
-    if not {"data", "front"} <= known.keys() or least > f.frame_size:
-        return ""
-    last = f.t.op(
-        f"getelementptr inbounds nuw i8, ptr {f.start()}, i64 {max(known['data'] - known['front'] + least, 0)}"
-    )
-    return f.t.op(f"icmp {'ule' if e.op in ('ge', 'gt') else 'ugt'} ptr {last}, {f.stop()}")
-
-
-LEAST = {"ge": 0, "gt": 1, "lt": 0, "le": 1}  # the length that the comparison is about, beyond its number
-
-
-def assume(f: Frame, cond: Expr, truth: bool) -> None:
-    """Learns from a condition how many bytes there are; a call in it may have moved the packet since."""
-    if not called(cond):
-        _learn(f, cond, truth)
-
-
-def _learn(f: Frame, cond: Expr, truth: bool) -> None:
-    if isinstance(cond, ops.Not):
-        _learn(f, cond.a, not truth)
-    elif isinstance(cond, ops.Logic) and (cond.op == "and") == truth:
-        _learn(f, cond.a, truth)
-        _learn(f, cond.b, truth)
-    elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Local) and isinstance(cond.b, Const):
-        cases = f.facts.cases.get(f.scope.slots[cond.a.name], {})
-        if truth == (cond.op == "eq") and cond.op in ("eq", "ne"):
-            f.facts.take(cases.get(cond.b.value))
-    elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Meta) and isinstance(cond.b, Const):
-        known = f.facts.known
-        proved = cond.a.field == "length" and cond.op in LEAST and {"data", "front"} <= known.keys()
-        if proved and truth == (cond.op in ("ge", "gt")) and cond.b.value < f.frame_size:
-            f.facts.reach = max(f.facts.reach, known["data"] + cond.b.value + LEAST[cond.op])
 
 
 def _logic(f: Frame, e: ops.Logic) -> str:

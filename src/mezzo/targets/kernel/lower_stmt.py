@@ -21,7 +21,8 @@ from mezzo.targets.kernel.frame import (
     STORE_BYTES,
     Frame,
 )
-from mezzo.targets.kernel.lower import EXPR, assume, element, table_key, value
+from mezzo.targets.kernel.lower import EXPR, element, table_key, value
+from mezzo.targets.kernel.proofs import assume, prepare
 from mezzo.targets.kernel.rounds import write_rounds
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -75,6 +76,7 @@ def _looked_at(stmt: ops.Stmt) -> tuple[bool, ops.Node | None]:
 def _if(f: Frame, s: ops.If) -> None:
     t = f.t
     f.answers = {}
+    prepare(f, s.cond)
     cond = value(f, s.cond)
     answers = f.answers if isinstance(s.cond, ops.Call) else {}
     then, other, done = t.label("then"), t.label("else"), t.label("fi")

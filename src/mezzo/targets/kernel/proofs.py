@@ -1,0 +1,110 @@
+"""What a condition tells: comparisons of the packet's length become comparisons of addresses, from which the verifier
+learns what may be read, and so does `facts`; the accesses behind them need no comparison of their own.
+
+    length >= 34                     data + 34 <= end
+    length >= net + 20               the address of `net` + 20 <= end, where that place is in reach at all
+    answer == 3                      what is known on the ways that gave this answer
+
+An address of a place that is not known is worked out in front of the whole condition, since what is worked out inside
+of one is not there behind it.  (A mark in front of all memory that came along with a packet is never in reach.)
+"""
+
+from __future__ import annotations
+
+from mezzo.ir import ops
+from mezzo.ir.ops import Const, Expr
+from mezzo.ir.spec import called, nodes
+from mezzo.ir.types import I64
+from mezzo.targets.kernel.facts import UNSET
+from mezzo.targets.kernel.frame import FARTHEST, Frame
+
+LEAST = {"ge": 0, "gt": 1, "lt": 0, "le": 1}  # the length that the comparison is about, beyond its number
+
+
+def _measured(e: Expr) -> tuple[str, int] | None:
+    """(mark, bytes) where a comparison tells whether the packet has so many bytes from there."""
+    if not isinstance(e, ops.Cmp) or e.op not in LEAST:
+        return None
+    if isinstance(e.a, ops.Meta) and e.a.field == "length" and isinstance(e.b, Const):
+        return "data", e.b.value + LEAST[e.op]
+    match e.a, e.b:
+        case ops.Cast(type=to, a=ops.Meta(field="length")), ops.Bin(op="add", a=ops.Meta(field=mark), b=Const(value=n)):
+            return (mark, n + LEAST[e.op]) if to is I64 and mark in ops.MARKS and 0 <= n <= FARTHEST else None
+    return None
+
+
+def prepare(f: Frame, cond: Expr) -> None:
+    """Works out addresses that the condition is about."""
+    if called(cond):
+        return
+    for node in nodes(cond):
+        told = _measured(node) if isinstance(node, ops.Cmp) else None
+        if told and told[0] != "data" and told[0] not in f.facts.known | f.facts.maybe:
+            f.facts.maybe[told[0]] = _maybe(f, told[0])
+
+
+def _maybe(f: Frame, mark: str) -> tuple[str, str]:
+    """(the address of a place, or that of the memory's start; whether it is the former)."""
+    t = f.t
+    inside = f.plus(f.at(mark), f.at("front"), "sub")
+    good = t.op(f"icmp ule i64 {inside}, {FARTHEST}")
+    at = t.opaque("i64", t.op(f"select i1 {good}, i64 {inside}, i64 0"))
+    bounded = t.op(f"and i64 {at}, {FARTHEST}")
+    return t.opaque("ptr", t.op(f"getelementptr i8, ptr {f.start()}, i64 {bounded}")), good
+
+
+def length_proof(f: Frame, e: ops.Cmp) -> str:
+    """The comparison as one of addresses; "" where it is another one."""
+    told, facts = _measured(e), f.facts
+    if told is None:
+        return ""
+    mark, length = told
+    if mark in facts.known and "front" in facts.known and facts.known[mark] != UNSET:
+        inside = max(facts.known[mark] - facts.known["front"] + length, 0)
+        return _compare(f, e.op, f.start(), inside, "true") if inside <= FARTHEST else ""
+    if mark in facts.maybe and length <= FARTHEST:
+        pointer, good = facts.maybe[mark]
+        return _compare(f, e.op, pointer, length, good)
+    return ""
+
+
+def _compare(f: Frame, op: str, pointer: str, length: int, good: str) -> str:
+    t = f.t
+    last = t.op(f"getelementptr inbounds nuw i8, ptr {pointer}, i64 {length}")
+    there = t.op(f"icmp ule ptr {last}, {f.stop()}")
+    there = there if good == "true" else t.op(f"select i1 {good}, i1 {there}, i1 false")
+    return there if op in ("ge", "gt") else t.op(f"xor i1 {there}, true")
+
+
+def assume(f: Frame, cond: Expr, truth: bool) -> None:
+    """Learns from a condition how many bytes there are; a call in it may have moved the packet since."""
+    if not called(cond):
+        _learn(f, cond, truth)
+
+
+def _learn(f: Frame, cond: Expr, truth: bool) -> None:
+    if isinstance(cond, ops.Not):
+        _learn(f, cond.a, not truth)
+    elif isinstance(cond, ops.Logic) and (cond.op == "and") == truth:
+        _learn(f, cond.a, truth)
+        _learn(f, cond.b, truth)
+    elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Local) and isinstance(cond.b, Const):
+        cases = f.facts.cases.get(f.scope.slots[cond.a.name], {})
+        if truth == (cond.op == "eq") and cond.op in ("eq", "ne"):
+            f.facts.take(cases.get(cond.b.value))
+    elif isinstance(cond, ops.Cmp) and cond.op in LEAST and truth == (cond.op in ("ge", "gt")):
+        _learn_length(f, cond)
+
+
+def _learn_length(f: Frame, cond: ops.Cmp) -> None:
+    told, facts = _measured(cond), f.facts
+    if told is None:
+        return
+    mark, length = told
+    if mark in facts.known and "front" in facts.known and facts.known[mark] != UNSET:
+        if facts.known[mark] - facts.known["front"] + length <= FARTHEST:
+            facts.reach = max(facts.reach, facts.known[mark] + length)
+    elif mark in facts.maybe and length <= FARTHEST:
+        low, high = facts.extents.get(mark, (1 << 62, 0)) if mark in facts.pointers else (1 << 62, 0)
+        facts.pointers.setdefault(mark, facts.maybe[mark][0])
+        facts.extents[mark] = low, max(high, length)
