@@ -164,7 +164,7 @@ class Emitter(Frame):
         t.do(f"store ptr {self.find_lane()}, ptr {self.own_lane}")
         t.lines = lines
 
-    def note(self, what: str, port: str = "0") -> None:
+    def note(self, what: str, way: int = 0) -> None:
         """A packet comes to an instance, goes up, out by a wire, or ends: for who follows packets (see notes)."""
 
     def _declares(self) -> list[str]:
@@ -217,7 +217,7 @@ class Emitter(Frame):
         self.instance, self.facts = i, self.coming[i]
         self.t.at(f"in{i}")
         role = packet_functions(self.unit)[0]
-        self.note("in", self.t.op(f"load i32, ptr {self.ports[i]}"))
+        self.note("in")
         with self.t.place(role.span):
             self.open(role)
             if role.name == "push":
@@ -280,7 +280,7 @@ class Emitter(Frame):
 
     def _up(self, way: int) -> None:
         """To the router; what there is to do is the same for all that goes up."""
-        self.note("up", str(way))
+        self.note("up", way)
         self.accuse(NO_SOCKET)
         self.t.do(f"store i32 {way}, ptr {self.way}")
         self.t.jump("up")
