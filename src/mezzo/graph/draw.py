@@ -66,10 +66,13 @@ EdgeLabels = Mapping[Connection, str]
 
 
 def draw_svg(
-    graph: Graph | Resolved, element_labels: Labels | None = None, edge_labels: EdgeLabels | None = None
+    graph: Graph | Resolved,
+    element_labels: Labels | None = None,
+    edge_labels: EdgeLabels | None = None,
+    tints: Labels | None = None,
 ) -> str:
-    """The graph as an SVG document."""
-    return _Picture(graph, element_labels or {}, edge_labels or {}).svg()
+    """The graph as an SVG document; `tints`: colours of boxes, by element, instead of those of compounds."""
+    return _Picture(graph, element_labels or {}, edge_labels or {}, tints or {}).svg()
 
 
 def draw_html(
@@ -78,9 +81,10 @@ def draw_html(
     edge_labels: EdgeLabels | None = None,
     title: str = "router",
     below: str = "",
+    tints: Labels | None = None,
 ) -> str:
     """A page that needs nothing else: the picture, to be moved and zoomed; `below` is HTML put under it."""
-    svg = draw_svg(graph, element_labels, edge_labels)
+    svg = draw_svg(graph, element_labels, edge_labels, tints)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n<style>\n'
         "body { margin: 0; font: 14px system-ui, sans-serif; color: #1c2733; background: #fff; }\n"
@@ -112,9 +116,11 @@ def draw_dot(
 
 
 class _Picture:
-    def __init__(self, graph: Graph | Resolved, element_labels: Labels, edge_labels: EdgeLabels) -> None:
+    def __init__(
+        self, graph: Graph | Resolved, element_labels: Labels, edge_labels: EdgeLabels, tints: Labels
+    ) -> None:
         self._graph, self._resolved = _both(graph)
-        self._edge_labels = edge_labels
+        self._edge_labels, self._tints = edge_labels, tints
         self._names = list(self._graph.instances)
         self._lines = {i.name: _lines(i, element_labels.get(i.name, "")) for i in self._graph.instances.values()}
         self._ninputs, self._noutputs = self._port_counts()
@@ -166,7 +172,7 @@ class _Picture:
         parts = [
             f'<g class="element" data-name="{escape(name)}"><title>{escape(_full(instance))}</title>',
             f'<rect class="box" x="{left:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
-            f'rx="3" fill="{_tint(name)}"/>',
+            f'rx="3" fill="{self._tints.get(name) or _tint(name)}"/>',
         ]
         named = not _is_anonymous(instance)
         for i, line in enumerate(self._lines[name]):

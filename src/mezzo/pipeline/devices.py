@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from mezzo.elements.element import Element
 from mezzo.elements.queue import Queue, SimpleQueue
@@ -107,6 +106,7 @@ def is_queue(linked: Linked) -> bool:
     return linked.unit.function("push") is not None and linked.pull_outputs[:1] == (True,)
 
 
-def queues_of(device: str) -> int:
-    """Queues of an interface that several CPUs may take packets from at once."""
-    return len(list(Path(f"/sys/class/net/{device}/queues").glob("rx-*"))) or 1
+def queues_of(element: Element) -> int:
+    """On how many CPUs at once packets of a device may come."""
+    ask = getattr(element, "queues_at_once", None)
+    return ask() if ask is not None else 1

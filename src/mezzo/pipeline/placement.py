@@ -256,8 +256,8 @@ class _Placer:
 
     def why_useless(self, i: int) -> str:
         if self.half(i).is_whole or ports_of(self.kernel_unit(i)):
-            return "it is not worth its place: what it sends on goes up behind it"
-        return f"it is not worth its place: {self.half(i).ups[0].message}"
+            return "not worth its place: what it sends on goes up behind it"
+        return self.half(i).ups[0].message
 
     def is_useful(self, i: int) -> bool:
         """Whether it is worth its place by itself: asked for, the end of a way, or a filter."""
@@ -281,7 +281,7 @@ class _Placer:
     def races(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
         """Instances whose code would be wrong on several CPUs at once; where another half does, it is taken."""
         native = self.natively_reached(placed, entries)
-        queues = {i: devices.queues_of(getattr(self.elements[i], "devname", "")) for i in entries}
+        queues = {i: devices.queues_of(self.elements[i]) for i in entries}
         roads = {i: self.reached([i]) for i in entries}
         found = {}
         for i in sorted(placed):
@@ -432,7 +432,8 @@ class _Placer:
 
     def why_native(self, i: int) -> tuple[str, Span | None]:
         if i in self.left:
-            return self.left[i], None
+            told = self.half(i).ups
+            return self.left[i], told[0].span if told and told[0].message == self.left[i] else None
         if self.level(i) == NATIVE:
             return ("so it is wished" if self.wishes[i] is not None else "nobody wishes otherwise"), None
         linked = self.program.instances[i]

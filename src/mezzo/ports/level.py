@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
-from mezzo.ports import _netdev, _netns
+from mezzo.ports import _attach, _netdev, _netns
 
 if TYPE_CHECKING:
     from mezzo.targets.kernel.part import Part
@@ -64,6 +64,12 @@ def cannot_redirect(device: str) -> str:
 def is_veth(device: str) -> bool:
     link = _netdev.maybe_link(device)
     return link is not None and link.kind == "veth"
+
+
+def queues_at_once(device: str) -> int:
+    """On how many CPUs at once a program of an interface may run: by its queues."""
+    link = _netdev.maybe_link(device)
+    return _attach.queues_of(link.index) if link is not None else 1
 
 
 def _no_peer(link: _netdev.Link) -> str:

@@ -10,6 +10,8 @@ the kernel until it has taken them, and brings the frames that completed home.  
 memory, one for each queue (`_xsk.record`).
 """
 
+import os
+
 from mezzo.elements import (
     Arg,
     Bool,
@@ -336,6 +338,10 @@ class Receiver(_Half, _Risen, FromDevice):
         if self.sniffer:
             self.error("SNIFFER: what XDP takes does not reach the host; say METHOD PACKET to read beside it")
         self.direct = not (self.faulty or self.limited or self.traced or self.mends)
+
+    def queues_at_once(self):
+        """On how many CPUs at once the kernel's half may run."""
+        return os.cpu_count() or 1 if self.mode == "generic" else level.queues_at_once(self.devname)
 
     def use_sockets(self, sockets, scattered):
         super().use_sockets(sockets, scattered)

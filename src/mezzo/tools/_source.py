@@ -49,6 +49,16 @@ def source_arguments(parser: argparse.ArgumentParser) -> None:
     elements_argument(parser)
 
 
+def place_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--place",
+        action="append",
+        default=[],
+        metavar="PATTERN=LEVEL",
+        help="run these elements in the kernel (kernel, kernel?, auto) or not (native); auto alone: all worth it",
+    )
+
+
 def elements_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--elements",

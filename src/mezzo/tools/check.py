@@ -10,16 +10,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._source import Source, read_source, source_arguments
+from mezzo.tools._source import Source, place_argument, read_source, source_arguments
 from mezzo.tools._terminal import print_errors
 from mezzo.tools._tool import driver_arguments, flat_of, refuse_kernel, write_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     source_arguments(parser)
+    place_argument(parser)
     driver_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it, flat, if it is fine")
     parser.add_argument("-p", "--filter", action="store_const", dest="output", const="-", help="as --output -")
@@ -31,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     refuse_kernel(args)
     source = read_source(args)
-    summary, found = examine(source)
+    summary, found = examine(source, args.place)
     errors = [d for d in found if d.severity == "error"]
     shown = errors if args.no_warnings else found
     if args.json:
@@ -52,12 +54,12 @@ def flat_text(source: Source) -> str:
     return unparse(flat.elements, flat.connections, flat.requirements)
 
 
-def examine(source: Source) -> tuple[str, list[Diagnostic]]:
+def examine(source: Source, place: Sequence[str] = ()) -> tuple[str, list[Diagnostic]]:
     """(what there is in it, errors and warnings)."""
     from mezzo.pipeline import compile_text
 
     try:
-        plan = compile_text(source.text, source.file, source.variables, source.library_path)
+        plan = compile_text(source.text, source.file, source.variables, source.library_path, place=place)
     except MezzoError as trouble:
         return "", list(trouble.diagnostics)
     count, joints = len(plan.graph.instances), len(plan.graph.connections)

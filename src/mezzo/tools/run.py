@@ -24,7 +24,7 @@ from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.script_signals import DESK
 from mezzo.ports import privileged
 from mezzo.tools._control import control_arguments, open_control
-from mezzo.tools._source import Source, read_source, source_arguments
+from mezzo.tools._source import Source, place_argument, read_source, source_arguments
 from mezzo.tools._terminal import Progress, print_errors
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--open", metavar="SOCKET", default="", help="open interfaces by the mezzo-open that listens there"
     )
+    place_argument(how)
     how.add_argument("--force", action="store_true", help="replace what another program attached to an interface")
     control_arguments(parser.add_argument_group("who may ask and tell it while it runs (mezzo read, write, shell)"))
     what = parser.add_argument_group("what it tells")
@@ -98,6 +99,8 @@ def main(args: argparse.Namespace) -> int:
         privileged.renounce()
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
+        if router.plan.placement is not None and not args.quiet:
+            print(f"placement: {router.plan.placement}", file=sys.stderr)
         result = drive(router, args, compile_s, tracer)
         reads = {path: read_handler(router, path) for path in args.handlers}
         ledger = router.conservation() if args.conservation else None
@@ -154,6 +157,7 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
         threads=args.threads,
         force=args.force,
         trace=tracer.seen if tracer else None,
+        place=args.place,
     )
 
 
