@@ -31,8 +31,11 @@ class Levels:
             what = f"parts of the {target} target do not go into the kernel"
             raise MezzoError(Diagnostic(what, hint="run it with --target native, or without --place"))
 
-    def build(self, cells: Sequence[dict[str, Any]], frame_size: int, seed: int, cache: bool) -> dict[str, Any]:
-        """Makes the part, with the contents of `cells`; what the native target is to know of it."""
+    def build(
+        self, cells: Sequence[dict[str, Any]], frame_size: int, seed: int, cache: bool, traced: bool
+    ) -> dict[str, Any]:
+        """Makes the part, with the contents of `cells`; what the native target is to know of it.  `traced`: its
+        programs can tell of the packets that somebody follows."""
         if self._kernel is None:
             return {}
         # What is placed needs its code at both levels, and this import is for who has a kernel's level.
@@ -40,10 +43,9 @@ class Levels:
         from mezzo.targets.kernel.common import apart, common_of
 
         whole, kernel = self.plan.whole(), self._kernel
-        several = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
-        part = Part.of(
-            kernel, cells, frame_size=frame_size, frags=several, use_disk=cache, apart=apart(whole, kernel.placed)
-        )
+        options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced}
+        options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
+        part = Part.of(kernel, cells, apart=apart(whole, kernel.placed), **options)
         self.parts.append(part)
         part.set_word("random", (seed + APART) & WORD)
         return {"common": common_of(part, whole)}

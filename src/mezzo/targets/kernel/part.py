@@ -11,12 +11,13 @@ from mezzo.base import bpf
 from mezzo.ir.module import Program
 from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena, Packet
-from mezzo.targets.kernel import record
+from mezzo.targets.kernel import notes, record
 from mezzo.targets.kernel.cells import Views, make_cell
 from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints, Road, Wire, order_of
 from mezzo.targets.kernel.frame import ABORTED, DROP
 from mezzo.targets.kernel.layout import NAMES, WORDS, Map, lay_out, packet_functions
 from mezzo.targets.kernel.load import Maps, load
+from mezzo.targets.kernel.notes import NotingEmitter
 from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.refusal import KernelRefusal
 
@@ -40,7 +41,8 @@ class Part:
 
     With a plan there is a root program for each device input, `roots[n]` for `plan.entries[n]`: to be attached to its
     interface, with sockets of its queues in map `sockets{n}`, by queue, and interfaces in `devices`, by `plan.keys`.
-    Without one there is one root, for packets that are given to it at `entries` with a record.
+    Without one there is one root, for packets that are given to it at `entries` with a record.  `noted`: packets may be
+    followed (see notes).
     """
 
     plan: KernelPlan | None = None
@@ -60,15 +62,18 @@ class Part:
         use_disk: bool = True,
         roads: Sequence[Road] = (),
         apart: Collection[tuple[int, str]] = (),
+        noted: bool = False,
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
+        self.emitter = NotingEmitter if noted else Emitter
+        more = {**(more or {}), **({notes.SYMBOL: notes.MAP} if noted else {})}
         one = Road(self.placed, tuple(entries), wire, wires or {})
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
         self.layout = lay_out(program, self.placed, self.blobs, apart)
         most = sum(len(road.placed) for road in roads or (one,))
-        self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **(more or {})})
+        self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **more})
         self.maps = Maps.make(self.layout)
         self.views = Views(self.maps)
         self.programs: list[Loaded] = []
@@ -102,7 +107,7 @@ class Part:
             joints = Joints(road.entries, number)
             try:
                 for n, group in enumerate(groups):
-                    emitter = Emitter(
+                    emitter = self.emitter(
                         self.program, group, self.layout, joints, road, root=n == 0, blobs=self.blobs, **options
                     )
                     self._load_one(emitter, road, n, use_disk)
