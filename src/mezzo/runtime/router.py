@@ -100,7 +100,7 @@ class Router(Asking, Exchange):
             build = load_target(target).build
             more: dict[str, Any] = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
             more |= {"threading": plan.threading} if plan.threading is not None else {}
-            more |= self.levels.build(cells, frame_size, seed, cache)
+            more |= self.levels.build(cells, frame_size, seed, cache, trace is not None)
             self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
         except BaseException:
             self.levels.close()
