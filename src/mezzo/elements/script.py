@@ -54,8 +54,8 @@ class Script(Element):
     A PROXY script runs for every handler that a script does not have anyway: `$0` is the handler's name, `$write` says
     whether it was written.  TYPE SIGNAL INT HUP runs between packets, soon after one of these signals came, and `$1`
     names it.  While it waits, and after `exit` or `error`, a signal does what it does without the script.
-    `print` and `cat` know no limits of who configures: these, `catq`, `getenv` and `kill` are for scripts, and
-    not there for who comes by a control socket.
+
+    `cat`, `catq`, `getenv` and `kill` are for scripts; who comes by a control socket finds no such handlers.
     """
 
     ports, processing, flow = "-/-", "ah/ah", "x/x"
