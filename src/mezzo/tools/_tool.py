@@ -46,9 +46,13 @@ class LinkSpec:
 
 def tool_arguments(parser: argparse.ArgumentParser, config: tuple[str, ...] = ("-c", "--config")) -> None:
     """The arguments of every tool that writes a configuration; `config` is how "only the configuration" is spelled."""
+    source_arguments_and_output(parser)
+    parser.add_argument(*config, dest="config", action="store_true", help="write the configuration only, no archive")
+
+
+def source_arguments_and_output(parser: argparse.ArgumentParser) -> None:
     source_arguments(parser)
     output_argument(parser)
-    parser.add_argument(*config, dest="config", action="store_true", help="write the configuration only, no archive")
 
 
 def output_argument(parser: argparse.ArgumentParser) -> None:

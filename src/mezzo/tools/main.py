@@ -49,6 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: _dispatch(words))
 
 
+def click_names() -> list[str]:
+    """The commands of Click's that mezzo answers to."""
+    return ["click", *_CLICK_TOOLS]
+
+
 def click_tool(name: str, words: Sequence[str]) -> int:
     """A tool of Click's by its own name: it reads standard input where nothing is named, and ends with 1 for misuse."""
     if list(words) in (["--version"], ["-v"]):

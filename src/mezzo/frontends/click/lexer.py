@@ -150,3 +150,15 @@ class Lexer:
             hint='write `# LINE "FILE"`; comments begin with `//`',
         )
         return _LINE.match(self._text, offset).end()  # type: ignore[union-attr]
+
+
+def config_end(text: str, pos: int) -> int:
+    """The offset of the `)` that ends the configuration string which begins here, or of the text's end."""
+    depth = 1
+    while pos < len(text):
+        pos = _CONFIG_RUN.match(text, pos).end()  # type: ignore[union-attr]
+        depth += {"(": 1, ")": -1}.get(text[pos : pos + 1], 0)
+        if depth == 0:
+            return pos
+        pos += 1
+    return len(text)
