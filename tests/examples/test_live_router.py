@@ -9,7 +9,7 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ class Lab:
 
     method: str
     left: str
+    middle: str
     right: str
     devices: tuple[str, str]  # of the hosts
     router: subprocess.Popen[str]
@@ -58,9 +59,10 @@ def is_there(ns: str, device: str) -> bool:
     return device in subprocess.run(words, capture_output=True, check=False, text=True).stdout
 
 
-@pytest.fixture(scope="module", params=["XDP", "PACKET", "TAP"])
-def lab(request: Any, tmp_path_factory: Any) -> Iterator[Lab]:
-    method = request.param
+@contextmanager
+def standing(method: str, folder: Path, *options: str) -> Iterator[Lab]:
+    """The router runs; what it says is in the file `said` of the folder."""
+    said = folder / "said"
     with ExitStack() as stack:
         left, middle, right = (stack.enter_context(netlab.namespace()) for _ in range(3))
         if method == "TAP":
@@ -68,24 +70,31 @@ def lab(request: Any, tmp_path_factory: Any) -> Iterator[Lab]:
             words = [f"DEV{i}={name}" for i, name in enumerate(devices)] + [f"MAC{i}={m}" for i, m in enumerate(MACS)]
         else:
             devices, words = veths(stack, left, middle, right)
-        said = (tmp_path_factory.mktemp("live") / "said").open("w+")
-        words = [*words, f"METHOD={method}", f"MTU1={SMALL_MTU}"]
-        router = stack.enter_context(netlab.mezzo_in(middle, "run", str(EXAMPLE), *words, stdout=said, stderr=said))
+        file = stack.enter_context(said.open("w"))
+        words = [*options, str(EXAMPLE), *words, f"METHOD={method}", f"MTU1={SMALL_MTU}"]
+        router = stack.enter_context(netlab.mezzo_in(middle, "run", *words, stdout=file, stderr=file))
         if method == "TAP":
             netlab.wait_until(lambda: all(is_there(middle, device) for device in devices), 60)
             for ns, device in zip((left, right), devices, strict=True):
                 netlab.ip("link", "set", device, "netns", ns, ns=middle)
         host(left, devices[0], "18.26.4.2", "18.26.4.24", 1500)
         host(right, devices[1], "18.26.7.2", "18.26.7.1", SMALL_MTU)
-        made = Lab(method, left, right, devices, router)
+        made = Lab(method, left, middle, right, devices, router)
 
         def is_up() -> bool:
-            assert router.poll() is None, Path(said.name).read_text()
+            assert router.poll() is None, said.read_text()
             return made.ping(left, "18.26.7.2").returncode == 0
 
         netlab.wait_until(is_up, 60)
         yield made
-        assert router.poll() is None, Path(said.name).read_text()
+
+
+@pytest.fixture(scope="module", params=["XDP", "PACKET", "TAP"])
+def lab(request: Any, tmp_path_factory: Any) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("live")
+    with standing(request.param, folder) as made:
+        yield made
+        assert made.router.poll() is None, (folder / "said").read_text()
 
 
 def test_ping(lab: Lab) -> None:
