@@ -35,6 +35,7 @@ class EtherSwitch(Element):
         "moves": "addresses that were seen at another port than before",
     }
     limits = {"CAPACITY": 1 << 20}
+    racy = {"seen": "of two times at which an address was seen at once either is right"}
     example = """InfiniteSource(DATA \\<000000000002 000000000001 0800 00>, LIMIT 2) -> [0] s :: EtherSwitch;
 InfiniteSource(DATA \\<000000000001 000000000002 0800 00>, LIMIT 5) -> Unstrip(0) -> [1] s; Idle -> [2] s;
 s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard; s[2] -> c :: Counter -> Discard;"""
@@ -51,6 +52,14 @@ s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard; s[2] -> c :: C
         if self.set_bits == 0:
             return 0
         return u32((u64(address) * SPREAD) >> (64 - self.set_bits)) * WAYS
+
+    def place_of(self, address: u48) -> u32:
+        """Where an address stands; NOWHERE if it is unknown."""
+        first = self.first_way(address)
+        for i in range(WAYS):
+            if self.seen[first + i] != 0 and self.addresses[first + i] == address:
+                return first + i
+        return NOWHERE
 
     def learn(self, address: u48, port: u32):
         first = self.first_way(address)
@@ -92,6 +101,19 @@ s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard; s[2] -> c :: C
                 self.lost += 1
             else:
                 self.push(i, q)
+        if self.timeout != 0 and (u64(source | target) & GROUP) == 0:
+            # The usual way: both are known, and the source where it was.  It looks before it writes, so it goes in the
+            # kernel, and what has to be learned or flooded does not.
+            at = self.place_of(source)
+            if at != NOWHERE and self.where[at] == port:
+                there = self.find(target)
+                if there != NOWHERE:
+                    self.seen[at] = now() + 1
+                    if there == port:
+                        self.kill(p, "is there already")
+                        return
+                    self.push(there, p)
+                    return
         if self.timeout != 0 and (u64(source) & GROUP) == 0:
             self.learn(source, port)
         to: u32 = NOWHERE

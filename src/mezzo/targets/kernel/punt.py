@@ -11,8 +11,9 @@ nothing was changed on it yet: no write to the packet, its marks, its annotation
 
 Rules, for the statements from one place to the end of the function (the rest of a way):
 * all of them go, and are short enough: they stay as they are;
-* an If that only looks: each of its sides is taken on with what stands behind it, so that a side that goes stays though
-  the other does not.  A condition that is known there is not asked again;
+* an If that only looks: where its sides changed nothing when they lead on, they and what stands behind are looked at by
+  themselves; else each side is taken on with what stands behind it, so that one stays though the other does not.  A
+  condition that is known there is not asked again;
 * a statement that only looks (sets a local, or is a loop of such): it stays, and the next is looked at;
 * else PUNT.
 
@@ -131,17 +132,30 @@ class _Cutter:
         return self.punted
 
     def branch(self, first: ops.If, behind: ops.Body) -> ops.Body:
-        """An If that only looks, and what stands behind it."""
+        """An If that only looks, and what stands behind it: once where that can be, else on both sides."""
         sides = (first.then, first.orelse)
-        if not behind or (self.trouble(behind) is None and not any(sends(s) and not returns(s) for s in sides)):
+        goes = self.trouble(behind) is None
+        if (goes and not any(sends(s) and not returns(s) for s in sides)) or all(map(self.falls_clean, sides)):
             then, orelse = (self.rest(side) if side else () for side in sides)
-            return (replace(first, then=then, orelse=orelse), *behind)
+            after = behind if goes else self.rest(behind)
+            ends = any(isinstance(n, ops.Return | ops.Emit | ops.Kill) for n in nodes((then, orelse)))
+            return after if after == self.punted and not ends else (replace(first, then=then, orelse=orelse), *after)
         then, orelse = (
             self.rest(side if returns(side) else (*side, *_knowing(behind, first.cond, truth)))
             for side, truth in zip(sides, (True, False), strict=True)
         )
         # A look that may fault is not missed: it is had above.
         return then if then == orelse == self.punted else (replace(first, then=then, orelse=orelse),)
+
+    def falls_clean(self, body: ops.Body) -> bool:
+        """Whether nothing was changed on the ways that lead to what stands behind."""
+        for place, statement in enumerate(body):
+            if isinstance(statement, ops.If) and self.only_looks(statement.cond):
+                if not all(map(self.falls_clean, (statement.then, statement.orelse))):
+                    return False
+            elif not self.only_looks(statement):
+                return returns(body[place:])
+        return True
 
     def trouble(self, body: ops.Body) -> tuple[str, Span | None] | None:
         """Why the statements cannot stay as they are."""
