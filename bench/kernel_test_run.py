@@ -1,49 +1,168 @@
-"""A fast path as an XDP program, on one packet again and again (BPF_PROG_TEST_RUN): check, look up, TTL, rewrite, send.
+"""Paths through the kernel's level as XDP programs, on one packet again and again (BPF_PROG_TEST_RUN).
 
-StoreData puts the time to live and its checksum back each time, because the kernel gives every run the same bytes.  The
-floor is a program that sends at once; both include what the kernel does around a run.  Needs rights.
+    floor    a program that drops at once: what the kernel does around a run
+    tx       count, and back by the same interface
+    acl      a firewall of ten rules, and back
+    route    check, look up among 300 routes, time to live and its checksum, addresses, redirect to another interface
+
+`--against route=FILE` takes an object that clang made of a program of the same function, and prints both, measured by
+turns, and the ratios of time and of instructions.  Its maps are known by their names: `counts` (a value of 128 bytes
+for each CPU), `routes` (LPM trie of u32, which tells a number), `hops` (by it: 12 bytes of addresses, and a key of
+`devices`).  Restore puts the time to live and its checksum back, because the kernel gives every run the same bytes.
+Needs rights.
 """
 
 from __future__ import annotations
 
-from harness import RUNS, pin, report
+import argparse
+import json
+import os
+import statistics
+import struct
+import time
+from dataclasses import replace
+
+from harness import RUNS, pin
 
 from mezzo.base import bpf
+from mezzo.elements import Element, Packet, Port, library, u32
 from mezzo.pipeline import compile_text
+from mezzo.pipeline.wire import WIRE, wire_unit
 from mezzo.targets.kernel import Part
-from mezzo.targets.kernel.emit import Wire
+from mezzo.targets.kernel.elf import SYMBOL, _sections, _string
+from mezzo.targets.kernel.plan import KernelPlan
 from mezzo.wire.build import ether, ip, udp
 
-REPEAT = 2_000_000
-FRAME = ether("1:1:1:1:1:1", "2:2:2:2:2:2", 0x0800, ip("1.2.3.4", "10.2.3.4", 17, udp(1, 2, bytes(18))))
-PATH = f"""
-    Idle -> store :: StoreData(22, \\<{FRAME[22:26].hex()}>) -> strip :: Strip(14) -> check :: CheckIPHeader
-         -> rt :: RadixIPLookup(10.0.0.0/8 0, 20.0.0.0/8 1, 0.0.0.0/0 1) -> ttl :: DecIPTTL
-         -> encap :: EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard;
-    rt [1] -> Discard;
-"""
-FLOOR = "Idle -> null :: Null -> Discard;"
+REPEAT, TURNS = 500_000, 7
+FRAME = ether("1:1:1:1:1:1", "2:2:2:2:2:2", 0x0800, ip("1.2.3.4", "10.2.3.4", 17, udp(1, 53, bytes(18))))
+ROUTES = [("10.2.0.0/16", 0), *((f"{20 + n % 4}.{n // 4}.0.0/16", n % 3) for n in range(299))]
+IN = "FromDevice(lo, METHOD XDP, TIMESTAMP false)"
+RULES = (
+    "deny src net 127.0.0.0/8, deny src net 224.0.0.0/4, allow src host 10.0.0.1 && tcp dst port 22, "
+    "deny tcp dst port 22, allow tcp dst port 80, allow tcp dst port 443, allow udp dst port 53, "
+    "allow udp src port 53, allow icmp && dst net 10.0.0.0/24, "
+    "allow udp && dst net 10.1.0.0/16 && dst port 5000, deny all"
+)
+PATHS = {
+    "tx": f"{IN} -> Queue -> ToDevice(lo, METHOD XDP);",
+    "acl": f"""{IN} -> c :: Classifier(12/0800, -) -> Strip(14) -> MarkIPHeader -> IPFilter({RULES}) -> Unstrip(14)
+        -> Queue -> ToDevice(lo, METHOD XDP); c [1] -> Discard;""",
+    "route": f"""{IN} -> Restore -> c :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader
+        -> rt :: RadixIPLookup({", ".join(f"{net} {port}" for net, port in ROUTES)}) -> DecIPTTL
+        -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> ToDevice(out, METHOD XDP);
+        c [1] -> Discard; rt [1] -> Discard; rt [2] -> Discard;""",
+}
+C_MAPS = {
+    "counts": (bpf.MAP_PERCPU_ARRAY, 4, 128, 1, 0),
+    "routes": (bpf.MAP_LPM, 8, 4, 4096, bpf.NO_PREALLOC),
+    "hops": (bpf.MAP_ARRAY, 4, 16, 64, 0),
+    "devices": (bpf.MAP_DEVMAP, 4, 4, 64, 0),
+}
 
 
-def part_of(text: str, names: tuple[str, ...]) -> Part:
-    """The named elements as a program from wire to wire."""
+@library.register
+class Restore(Element):
+    """Puts the time to live and its checksum back."""
+
+    ports, processing = "1/1", "a/a"
+    word: u32
+
+    def process(self, p: Packet) -> Port:
+        p.set_u32(22, self.word)
+        return 0
+
+
+def part_of(text: str) -> Part:
+    """The configuration's only input and what it reaches, up to the queue's device."""
     plan = compile_text(text)
-    program, cells = plan.whole(), [element.all_cells() for element in plan.elements]
-    numbers = [program.index(name) for name in names]
-    return Part(program, numbers, [(numbers[0], 0)], cells, wire=True, wires={(numbers[-1], 0): Wire("tx")})
+    kinds = [type(element).__name__ for element in plan.elements]
+    first, queue, last = (kinds.index(name) for name in ("FromDevice", "Queue", "ToDevice"))
+    linked = list(plan.whole().instances)
+    for i in (first, last):
+        linked[i] = replace(linked[i], unit=wire_unit(plan.elements[i]), inputs=(None,), pull_inputs=(False,))
+    for i, one in enumerate(linked):
+        linked[i] = replace(one, outputs=tuple((last, 0) if to == (queue, 0) else to for to in one.outputs))
+    placed = tuple(i for i in range(1, len(linked)) if i != queue)
+    program = replace(plan.program, instances=tuple(linked))
+    devices = {first: "lo", last: "out" if "ToDevice(out" in text else "lo"}
+    made = KernelPlan(program, placed, ((first, 0),), wires={(last, WIRE): last}, devices=devices)
+    part = Part.of(made, [element.all_cells() for element in plan.elements])
+    part.cells[last]["longest"].value = 2048
+    if "Restore" in kinds:
+        table = plan.elements[kinds.index("RadixIPLookup")]
+        table.cells = part.cells[kinds.index("RadixIPLookup")]
+        table.initialize()
+        part.cells[kinds.index("Restore")]["word"].value = int.from_bytes(FRAME[22:26], "big")
+    for key in made.keys.values():
+        bpf.map_put(part.maps.descriptors["devices"], struct.pack("=I", key), struct.pack("=I", 1))
+    return part
+
+
+def load_c(file: str) -> tuple[int, int]:
+    """(descriptor, instructions) of the program in an object of clang's; its maps are filled as the path's are."""
+    with open(file, "rb") as opened:
+        content = opened.read()
+    sections = _sections(content)
+    names, symbols = sections[".strtab"], list(SYMBOL.iter_unpack(sections[".symtab"]))
+    maps: dict[str, int] = {}
+    code = bytearray(sections["xdp"])
+    for at, info in struct.iter_unpack("<QQ", sections.get(".relxdp", b"")):
+        name = _string(names, symbols[info >> 32][0])
+        if name not in maps:
+            kind, key, value, entries, flags = C_MAPS[name]
+            maps[name] = bpf.create_map(kind, key, value, entries, name, flags)
+        opcode, registers, offset, _ = struct.unpack_from("<BBhi", code, at)
+        struct.pack_into("<BBhi", code, at, opcode, registers & 15 | 1 << 4, offset, maps[name])
+    fill(maps)
+    return bpf.load_code(bytes(code), "c"), len(code) // 8
+
+
+def fill(maps: dict[str, int]) -> None:
+    for net, port in ROUTES if "routes" in maps else ():
+        address, length = net.split("/")
+        key = struct.pack("=I4s", int(length), bytes(map(int, address.split("."))))
+        bpf.map_put(maps["routes"], key, struct.pack("=I", port))
+    for n in range(3) if "hops" in maps else ():
+        bpf.map_put(maps["hops"], struct.pack("=I", n), FRAME[:12] + struct.pack("=I", n))
+    for n in range(3) if "devices" in maps else ():
+        bpf.map_put(maps["devices"], struct.pack("=I", n), struct.pack("=I", 1))
+
+
+def measure(programs: dict[str, int]) -> dict[str, list[float]]:
+    """Nanoseconds of a run of each program, by turns."""
+    found: dict[str, list[float]] = {name: [] for name in programs}
+    for name, fd in programs.items():
+        verdict = bpf.test_run(fd, b"", FRAME, repeat=9).verdict
+        assert verdict == (1 if name == "floor" else 4 if name.startswith("route") else 3), (name, verdict)
+    for _ in range(TURNS * RUNS):
+        for name, fd in programs.items():
+            start = time.thread_time_ns()  # the kernel tells whole nanoseconds
+            bpf.test_run(fd, b"", FRAME, repeat=REPEAT)
+            found[name].append((time.thread_time_ns() - start) / REPEAT)
+    return found
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", action="append", default=[], metavar="PATH=OBJECT")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="of these only")
+    options = parser.parse_args()
+    against = dict(one.split("=", 1) for one in options.against)
     pin()
-    for name, text, names in (
-        ("kernel_floor", FLOOR, ("null",)),
-        ("kernel_fast_path", PATH, ("store", "strip", "check", "rt", "ttl", "encap")),
-    ):
-        part = part_of(text, names)
-        runs = [float(bpf.test_run(part.fd, b"", FRAME, repeat=REPEAT).duration_ns) for _ in range(RUNS)]
-        assert bpf.test_run(part.fd, b"", FRAME, repeat=9).verdict == 3, "XDP_TX"
-        report(name, "ns/packet", runs, instructions=part.instructions)
+    floor = bpf.load_code(struct.pack("<BBhi", 0xB7, 0, 0, 1) + struct.pack("<BBhi", 0x95, 0, 0, 0), "floor")
+    for name in options.paths or PATHS:
+        part = part_of(PATHS[name])
+        programs, sizes = {"floor": floor, name: part.roots[0].fd}, {name: part.instructions}
+        if name in against:
+            programs[f"{name} in C"], sizes[f"{name} in C"] = load_c(against[name])
+        told = {which: round(statistics.median(runs), 2) for which, runs in measure(programs).items()}
+        line = {"name": name, "unit": "ns/packet", "median": told, "instructions": sizes}
+        if name in against:
+            line["time ratio"] = round(told[name] / told[f"{name} in C"], 3)
+            line["instruction ratio"] = round(sizes[name] / sizes[f"{name} in C"], 3)
+        print(json.dumps(line), flush=True)
         part.close()
+    os.close(floor)
 
 
 if __name__ == "__main__":
