@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.ports import _attach
+from mezzo.ports import Fault, MemoryPort, _attach
 from mezzo.runtime import Router
-from tests.ports.netlab import Pair, inside, namespace, raw_socket, run_in, veth_pair
+from mezzo.runtime.device import connect
+from tests.ports.netlab import Pair, inside, ip, namespace, raw_socket, run_in, veth_pair, wait_until
 
 rooted = pytest.mark.needs_root
 
@@ -125,5 +126,44 @@ def test_completions_are_lost_where_there_are_some(pair: Pair) -> None:
     assert "FAULT: lose: METHOD PACKET has no completions that could be lost; say drop" in said
 
 
+def test_what_is_received_has_no_completions() -> None:
+    said = refusal("FromDevice(m, METHOD MEMORY, FAULT drop 1 lose 5) -> Discard;")
+    assert "FAULT: lose: what is received has no completions that could be lost; say drop" in said
+    with connect("memory", Fault(MemoryPort(), lose_pct=5), loopback=True) as wire:  # around both ends: it sends, too
+        wire.send([bytes(60)])
+
+
 def test_a_rate_below_a_byte_is_not_taken_for_none() -> None:
     assert "RATE: 1bps is less than a byte a second" in refusal("FromDevice(m, METHOD MEMORY, RATE 1bps) -> Discard;")
+
+
+@rooted
+@pytest.mark.slow
+def test_who_reads_beside_xdp_is_told_who_gets_the_packets(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    name = pair.a.name
+    with inside(pair.a.ns):
+        Router.from_click(f"y :: FromDevice({name}, METHOD PACKET) -> Discard;", target="python").close()
+        assert capsys.readouterr().err == ""
+        text = f"y :: FromDevice({name}, METHOD PACKET) -> Discard;\nx :: FromDevice({name}, METHOD XDP) -> Discard;"
+        with Router.from_click(text, target="python"):
+            said = capsys.readouterr().err
+            assert f"1:1: warning: y :: FromDevice: packets of {name} that `x` reads by XDP do not come here" in said
+            assert ":2:1: which is here" in said
+            Router.from_click(f"y :: FromDevice({name}, METHOD PACKET) -> Discard;", target="python").close()
+            assert "that the XDP program `mezzo_xsk` (id " in capsys.readouterr().err
+
+
+@rooted
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["PACKET", "XDP"])
+def test_an_interface_is_told_by_the_name_that_it_has_now(pair: Pair, method: str) -> None:
+    """It may be renamed while it is up (Linux 6.2), and whoever looks for it looks for that."""
+    name, new = pair.a.name, f"{pair.a.name[:13]}q"
+    text = f"f :: FromDevice({name}, METHOD {method}) -> Discard;"
+    with inside(pair.a.ns), Router.from_click(text, target="python") as router:
+        assert f"device\t{name}\n" in router.read("f.port")
+        ip("link", "set", name, "name", new)
+        wait_until(lambda: f"device\t{new}\n" in router.read("f.port"))
+        assert f"opened as\t{name}\n" in router.read("f.port")
+        ip("link", "set", new, "name", name)
+        wait_until(lambda: f"device\t{name}\n" in router.read("f.port"))

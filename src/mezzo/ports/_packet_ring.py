@@ -7,9 +7,9 @@ other.  Where the fields are is said by constants, so that one code serves both.
 
 from mezzo.elements import Element, bounded, flag, load_acquire_u32, mem_u32, mem_u64, store_release_u32, u32, u64
 from mezzo.ports import _packet_socket as ps
+from mezzo.ports._messages import BATCH
 
 USER = 0x1
-BATCH = 64
 # struct tpacket_block_desc, with tpacket_hdr_v1 in it; the first field of struct tpacket3_hdr is how far the next is
 BLOCK_STATUS, BLOCK_PACKETS, BLOCK_FIRST = 8, 12, 16
 

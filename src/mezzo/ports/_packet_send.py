@@ -1,7 +1,6 @@
 """How packets leave by a packet socket, two ways for a transmitter to inherit.
 
-Messages: one sendmmsg takes a batch from the arena's frames, and the kernel has copied all that it took when the call
-comes back.
+Messages: one sendmmsg takes a batch from the arena's frames (`_messages`).
 
 A ring (PACKET_TX_RING): packets are copied into slots of the kernel's, one send asks for all of them, and a slot's
 status word comes back when the device is done with the packet; until then the packet is in flight.  The kernel takes
@@ -32,15 +31,13 @@ from mezzo.elements import (
     u32,
     u64,
 )
-from mezzo.ports._packet_ring import BATCH
+from mezzo.ports._messages import MOST, VECTOR, _Messages
 from mezzo.ports._segment import HEADER_SIZE
-from mezzo.ports._slots import HEAD, TAIL, after, between, slot_at
+from mezzo.ports._slots import HEAD, after, between, slot_at
 
 DONT_WAIT = 0x40
 AGAIN, NO_BUFFERS = errno.EAGAIN, errno.ENOBUFS
 DOWN, NO_DEVICE, NO_ADDRESS = errno.ENETDOWN, errno.ENODEV, errno.ENXIO
-MOST = 1 << 16
-MESSAGE, VECTOR = 64, 16  # struct mmsghdr; struct iovec
 AVAILABLE, ASKED, WRONG = 0, 1, 4  # TP_STATUS of a slot
 RETRY_NS = 100_000
 NO_PACKET = 1  # a flag of one of our slots: the kernel has none for it
@@ -69,34 +66,19 @@ class _Sending(Element):
         return answer == -DOWN or answer == -NO_DEVICE or answer == -NO_ADDRESS
 
 
-class _ByMessages(_Sending):
+class _ByMessages(_Sending, _Messages):
     messages: u64
     vectors: u64
 
-    def send_some(self) -> u32:
-        """One system call; how many packets it was the end of."""
-        n = self.slots
-        first = after(mem_u32(self.ring + TAIL), n)
-        count = min(between(first, mem_u32(self.ring + HEAD), n), BATCH)
-        if count == 0:
-            return 0
-        at = first
-        for k in bounded(count, BATCH):
-            place = slot_at(self.ring, at)
-            word = mem_u64(place)
-            vector = self.vectors + u64(k) * (2 * VECTOR)
-            set_mem_u64(vector, frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF))
-            set_mem_u64(vector + 8, word >> 32 & 0xFFFF)
-            at = after(at, n)
-        done = self.judge(libc(self.send_at, self.fd, self.messages, count, DONT_WAIT), count)
-        for _ in bounded(done, BATCH):
-            self.give_frame(mem_u32(slot_at(self.ring, first)))
-            first = after(first, n)
-        self.complete(done)
-        return done
+    def lay(self, k: u32, at: u64, length: u32):
+        vector = self.vectors + u64(k) * (2 * VECTOR)
+        set_mem_u64(vector, at)
+        set_mem_u64(vector + 8, length)
+
+    def hand(self, count: u32) -> i64:
+        return libc(self.send_at, self.fd, self.messages, count, DONT_WAIT)
 
     def judge(self, answer: i64, count: u32) -> u32:
-        """How many packets are done with, by what the system call said."""
         if answer >= 0:
             return u32(answer)
         if answer == -AGAIN:

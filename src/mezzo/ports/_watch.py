@@ -9,6 +9,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from mezzo.ports import _netdev
 from mezzo.ports.port import Port
@@ -16,6 +17,8 @@ from mezzo.ports.port import Port
 
 class Watching(Port):
     """A port that tells when its interface goes down, comes up, changes, or vanishes."""
+
+    called = ""  # what the interface is called now, where somebody renamed it
 
     def watch_link(self, index: int, say: Callable[[str], None]) -> None:
         """In the interface's namespace; from now on until the port closes."""
@@ -38,9 +41,16 @@ class Watching(Port):
         poll.register(stop, select.POLLIN)
         while all(fd != stop for fd, _ in poll.poll()):
             for line in watch.news():
-                say(f"{self.device} {self.leave() if line == 'gone' else line}")
+                say(f"{self.called or self.device} {self.leave() if line == 'gone' else line}")
+            if watch.last is not None:
+                self.called = watch.last.name if watch.last.name != self.device else ""
             if watch.is_gone:
                 poll.unregister(watch)
+
+    def facts(self) -> dict[str, Any]:
+        """By the name that people find it by."""
+        told = super().facts()
+        return told | {"device": self.called, "opened as": self.device} if self.called else told
 
     def leave(self) -> str:
         """The interface is not in this namespace any more; gives words for that."""

@@ -52,17 +52,16 @@ from mezzo.ports._checksum import net16, set_net16
 from mezzo.ports._cut import FRAME_START, STAGGER
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
+from mezzo.ports._messages import BATCH, MESSAGE, VECTOR, _Messages
 from mezzo.ports._packet_socket import enlarge
-from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at
+from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot
 from mezzo.ports.from_device import FromDevice
 from mezzo.ports.ring import RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
 ENCAPS = {"DIX": 0, "ETHER": 0, "LLC": 1, "PI": 2, "DIXPI": 2}
 DIX, LLC, PI = 0, 1, 2
-BATCH = 64
-MOST = 1 << 16
-MESSAGE, VECTOR, PREFIX = 64, 16, 8  # struct mmsghdr, struct iovec, and bytes put in front of or into a frame
+PREFIX = 8  # bytes put in front of or into a frame
 VECTORS = 3  # of a message, at most
 SPARE = 1 << 16  # where a packet is read to that nobody has room for
 SIZE = BATCH * (MESSAGE + VECTORS * VECTOR + PREFIX)
@@ -367,7 +366,7 @@ class Receiver(_Half, FromDevice):
         return sum(self.ready_frames[k] != NO_FRAME for k in range(BATCH))
 
 
-class Transmitter(_Half, ToDevice):
+class Transmitter(_Half, ToDevice, _Messages):
     """From frames of the arena to the descriptor; what the other end has no room for waits."""
 
     encap = Arg(Word(), None, "what is in front of a frame: DIX, LLC or PI", positional=False)
@@ -394,29 +393,7 @@ class Transmitter(_Half, ToDevice):
         self.set_way()
 
     def transmit(self):
-        for _ in bounded(MOST, MOST):
-            if self.send_some() == 0:
-                break
-
-    def send_some(self) -> u32:
-        """One system call, or one a packet for what is no socket; how many packets it was the end of."""
-        n = self.slots
-        first = after(mem_u32(self.ring + TAIL), n)
-        count = min(between(first, mem_u32(self.ring + HEAD), n), BATCH)
-        if count == 0:
-            return 0
-        at = first
-        for k in bounded(count, BATCH):
-            place = slot_at(self.ring, at)
-            word = mem_u64(place)
-            self.lay(k, frame_address(u32(word)) + (mem_u64(place + 8) & 0xFFFF), u32(word >> 32) & 0xFFFF)
-            at = after(at, n)
-        done = self.judge(self.write(count), count)
-        for _ in bounded(done, BATCH):
-            self.give_frame(mem_u32(slot_at(self.ring, first)))
-            first = after(first, n)
-        self.complete(done)
-        return done
+        self.send_messages()
 
     def lay(self, k: u32, at: u64, length: u32):
         """Message `k` is the frame at `at`, with what is to be in front of it or in it."""
@@ -438,7 +415,7 @@ class Transmitter(_Half, ToDevice):
             set_mem_u64(vector, at)
             set_mem_u64(vector + 8, length)
 
-    def write(self, count: u32) -> i64:
+    def hand(self, count: u32) -> i64:
         if self.several:
             return libc(self.call_at, self.fd, self.messages, count, DONT_WAIT | NO_SIGNAL)
         for k in bounded(count, BATCH):
@@ -448,7 +425,6 @@ class Transmitter(_Half, ToDevice):
         return i64(count)
 
     def judge(self, answer: i64, count: u32) -> u32:
-        """How many packets are done with, by what the system call said."""
         if answer >= 0:
             return u32(answer)
         if answer == -WOULD_BLOCK or answer == -NO_BUFFERS or answer == -INTERRUPTED:

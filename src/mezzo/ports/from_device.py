@@ -106,6 +106,9 @@ class FromDevice(_End):
         self.least = ETHER_HEADER if self.ethernet else 1
         self.mends = self.tags or self.partials or self.headroom > HEADROOM
         self.set_hooks()
+        wrapped = self._given is not None and "fault" in self._given.hooks  # around both ends, of which one can lose
+        if self.lose != 0 and not wrapped:
+            self.error("FAULT: lose: what is received has no completions that could be lost; say drop")
 
     # -- packet code
 

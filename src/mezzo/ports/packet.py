@@ -12,8 +12,9 @@ import os
 import select
 import socket
 import struct
+from contextlib import suppress
 
-from mezzo.base import Diagnostic, MezzoError
+from mezzo.base import Diagnostic, MezzoError, Note
 from mezzo.elements import (
     NO_FRAME,
     Arg,
@@ -37,7 +38,7 @@ from mezzo.elements import (
     u32,
     u64,
 )
-from mezzo.ports import _packet_filter, privileged
+from mezzo.ports import _attach, _packet_filter, privileged
 from mezzo.ports import _packet_socket as ps
 from mezzo.ports._cut import (
     FIRST,
@@ -53,9 +54,10 @@ from mezzo.ports._cut import (
 )
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
+from mezzo.ports._messages import BATCH, MESSAGE, VECTOR
 from mezzo.ports._mtu import _WithMtu, set_mtu
-from mezzo.ports._packet_ring import BATCH, _Walking
-from mezzo.ports._packet_send import DONT_WAIT, MESSAGE, MOST, VECTOR, _ByMessages, _ByRing
+from mezzo.ports._packet_ring import _Walking
+from mezzo.ports._packet_send import DONT_WAIT, _ByMessages, _ByRing
 from mezzo.ports._segment import HEADER_SIZE, KIND
 from mezzo.ports._slots import HEAD, OUTGOING, TAIL, after, between, put_slot
 from mezzo.ports._watch import Watching
@@ -206,6 +208,22 @@ class Port(Watching):
             self.keep("memory of messages", memory.free)
             write_messages(memory, prefixed=listening is not None)
             end.messages, end.vectors = memory.address, memory.address + BATCH * MESSAGE + VECTOR
+
+    def look_around(self, others):
+        """XDP comes first: what a program takes no packet socket hears."""
+        with suppress(OSError, MezzoError):
+            there = _attach.attached_to(self.link["index"]) if self.receivers else []
+            for program in there:
+                self.tell_before(program, [p for p in others if p.method == "xdp" and p.device == self.device])
+
+    def tell_before(self, program, ports):
+        first = next(iter(self.receivers.values()))
+        who = next((end for port in ports for end in port.receivers.values()), None)
+        takes = f"`{who.name}` reads by XDP" if who else f"the XDP program `{program.name}` (id {program.id}) takes"
+        what = f"packets of {self.device} that {takes} do not come here"
+        notes = (Note("which is here", who.place),) if who is not None and who.place is not None else ()
+        hint = "read by one method, and give copies of the packets to both (Tee)" if who else ""
+        first.say(placed(Diagnostic(what, None, notes, hint, "warning"), first).render())
 
     # -- what it tells
 
@@ -432,7 +450,5 @@ class Transmitter(ToDevice, _ByMessages, _ByRing, _WithMtu):
     def transmit(self):
         if self.tx_ring:
             self.send_slots()
-            return
-        for _ in bounded(MOST, MOST):
-            if self.send_some() == 0:
-                break
+        else:
+            self.send_messages()

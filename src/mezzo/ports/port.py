@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
@@ -82,6 +82,9 @@ class Port:
     def open(self, arena: Arena) -> None:
         """Opens the device.  MezzoError says what is wrong and what to do about it."""
         raise NotImplementedError
+
+    def look_around(self, others: Iterable[Port]) -> None:
+        """All ports of the router are open: what is odd about them together is told."""
 
     def start(self) -> None:
         """The router runs for the first time."""
@@ -209,6 +212,8 @@ class PortTable:
             self._try(troubles, port.ends[0], lambda end, port=port: self._open(port, arena))
         if troubles:
             raise MezzoError(*troubles)
+        for port in self.all.values():
+            port.look_around(self.all.values())
 
     def _join(self, end: _End) -> None:
         key = (end.method, end.device_key)
