@@ -6,18 +6,23 @@ element did is the difference between the packet on its arrival and on its next 
 Who is who: a packet is known by its frame and by the frame's `live` byte, which is 1 for a new packet.  A tag is put
 there at first sight; a clone takes its parent's tag along, so a known tag in another frame is a copy.  A packet has
 ended when its frame is free or has another tag; the reason is the drop counter that moved since the last look.
+Programs in the kernel tell themselves where packets are (see _trace_kernel); one that comes up goes on with its path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mezzo.elements.element import Element
 from mezzo.graph import Connection
 from mezzo.packet.arena import Packet
 from mezzo.runtime import Router
 from mezzo.tools._snapshot import Snapshot, changes
+
+if TYPE_CHECKING:
+    from mezzo.tools._trace_kernel import KernelTrail
 
 FIRST_TAG, UNTRACED = 3, 255
 HIDDEN = "EdgeCounter"
@@ -31,6 +36,13 @@ class Step:
     cls: str
     port: int
     done: list[str] = field(default_factory=list)
+    level: str = "native"
+
+    def label(self) -> str:
+        nameless = self.element.rpartition("/")[2].startswith(self.cls + "@")
+        name = self.element if nameless else f"{self.element} :: {self.cls}"
+        port, level = f"[{self.port}] " if self.port else "", f" [{self.level}]" if self.level != "native" else ""
+        return port + name + level
 
 
 @dataclass
@@ -56,6 +68,7 @@ class Tracer:
         self.open: dict[int, Path] = {}  # by frame
         self.by_tag: dict[int, int] = {}  # tag -> number
         self.router: Router | None = None
+        self.kernel: KernelTrail | None = None
         self.drops: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, int], list[Connection]] = {}
 
@@ -63,18 +76,45 @@ class Tracer:
         self.router, self.drops = router, router.drops()
         for c in router.graph.connections:
             self.before.setdefault((c.dst, c.dst_port), []).append(c)
+        if router.parts:
+            from mezzo.tools._trace_kernel import KernelTrail
+
+            self.kernel = KernelTrail(self, router, router.parts[0])
+
+    def look(self) -> None:
+        """Takes in what programs in the kernel tell, and which packets are gone; call it now and then."""
+        if self.kernel is not None:
+            self.kernel.read()
+        if self.open:
+            self.close_ended()
 
     def seen(self, element: Element, port: int, packet: Packet) -> None:
         if self.router is None or type(element).__name__ == HIDDEN:
             return
         if self.open:
             self.close_ended()
-        path = self.path_of(packet, element, port)
-        if path is None:
-            return
-        now = Snapshot.of(packet)
-        self.note(path, element, port, now)
-        path.last = now
+        path = self.risen(packet, element, port)
+        if path is not None:
+            path.steps.append(Step(element.name, type(element).__name__, port))
+            path.last = Snapshot.of(packet)
+        elif (path := self.path_of(packet, element, port)) is not None:
+            now = Snapshot.of(packet)
+            self.note(path, element, port, now)
+            path.last = now
+
+    def risen(self, packet: Packet, element: Element, port: int) -> Path | None:
+        """The path of a packet that comes up from the kernel just now."""
+        if self.kernel is None or packet.live != 1:
+            return None
+        path = self.kernel.risen(element, port, packet)
+        if path is not None:
+            self.mark(path, packet)
+        return path
+
+    def mark(self, path: Path, packet: Packet) -> None:
+        """From now on the packet is known by its frame and a tag."""
+        path.tag = packet.live = FIRST_TAG + path.number % (UNTRACED - FIRST_TAG)
+        self.open[packet.frame], self.by_tag[path.tag] = path, path.number
 
     def path_of(self, packet: Packet, element: Element, port: int) -> Path | None:
         """The path this packet is on; a new one for a packet not met before."""
@@ -94,11 +134,9 @@ class Tracer:
             packet.live = UNTRACED
             return None
         self.count += 1
-        tag = FIRST_TAG + self.count % (UNTRACED - FIRST_TAG)
-        packet.live = tag
         now = Snapshot.of(packet)
-        path = Path(self.count, now, now, tag, parent)
-        self.open[packet.frame], self.by_tag[tag] = path, self.count
+        path = Path(self.count, now, now, 0, parent)
+        self.mark(path, packet)
         if not self.was_pulled(path, element, port):
             origin = self.origin(element, port)
             if origin is not None:
@@ -183,25 +221,23 @@ class Tracer:
             path.end = f"still in {path.steps[-1].element}" if path.steps else "still there"
             self.finished(path)
         self.open.clear()
-        return waiting
+        return waiting if self.kernel is None else waiting + self.kernel.close()
 
 
 def render(path: Path) -> str:
     """A path as text: a headline, a line per element, the end."""
     copy = f", a copy of packet {path.parent}" if path.parent is not None else ""
     lines = [f"packet {path.number}: {path.first.summary}{copy}"]
-    width = max(
-        [len(f"{s.element} :: {s.cls}") if s.cls not in s.element else len(s.element) for s in path.steps], default=0
-    )
+    width = max((len(step.label()) for step in path.steps), default=0)
     for step in path.steps:
-        name = step.element if step.element.startswith(step.cls + "@") else f"{step.element} :: {step.cls}"
-        port = f"[{step.port}] " if step.port else ""
-        lines.append(f"  {port + name:<{min(width, 40) + 4}}  {', '.join(step.done)}".rstrip())
+        lines.append(f"  {step.label():<{min(width, 48)}}  {', '.join(step.done)}".rstrip())
     return "\n".join([*lines, f"  {path.end}"])
 
 
 def as_json(path: Path) -> dict[str, object]:
-    steps = [{"element": s.element, "class": s.cls, "port": s.port, "changed": s.done} for s in path.steps]
+    steps = [
+        {"element": s.element, "class": s.cls, "port": s.port, "changed": s.done, "level": s.level} for s in path.steps
+    ]
     return {
         "packet": path.number,
         "summary": path.first.summary,

@@ -170,7 +170,7 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     progress, began = Progress(), time.monotonic()
     cpu, clock = time.process_time(), router.now_ns
     with stop_on_signals(router) as interrupted:
-        ended = router.run(args.time, until=watcher(router, progress, interrupted))
+        ended = router.run(args.time, until=watcher(router, progress, interrupted, tracer))
     cpu_s, wall_s = time.process_time() - cpu, time.monotonic() - began
     progress.clear()
     if tracer:
@@ -211,15 +211,18 @@ def stop_on_signals(router: Router) -> Iterator[Callable[[], bool]]:
             DESK.underlay(kind, before)
 
 
-def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool]) -> Callable[[], bool]:
+def watcher(router: Router, progress: Progress, interrupted: Callable[[], bool], tracer: Any) -> Callable[[], bool]:
     """What the loop asks between slices: whether to stop.  Shows the progress of long runs by the way."""
     began = shown = time.monotonic()
     start_ns = router.now_ns
+    others = any(type(e).__name__ == "ProgressBar" for e in router.elements.values())  # it has the line
 
     def ask() -> bool:
         nonlocal shown
+        if tracer:
+            tracer.look()
         now = time.monotonic()
-        if now - shown >= 0.5:
+        if now - shown >= 0.5 and not others:
             shown = now
             clock = (router.now_ns - start_ns) / 1e9
             dropped = sum(router.drops().values())
