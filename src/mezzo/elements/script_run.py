@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mezzo.base import MezzoError
+from mezzo.elements._paths import full_path
 from mezzo.elements.confparse import split_words, unquote
 from mezzo.elements.script_functions import show_bool, truth
 from mezzo.elements.script_program import END, ERROR, EXIT, STOP, Instruction, split_first
@@ -156,14 +157,10 @@ class Runner:
 
     def path_of(self, path: str) -> str:
         """The full path of a handler: own ones need no element, and elements of this compound no prefix."""
-        element, router = self.element, self.element.router
-        owner, dot, name = path.rpartition(".")
-        if not dot:
-            return f"{element.name}.{name}" if name in router.handlers.table(element) else name
-        scope = element.env.scope
-        while scope and scope + owner not in router.elements:
-            scope = scope[: scope.rfind("/", 0, -1) + 1]
-        return f"{scope}{owner}.{name}"
+        element = self.element
+        if "." not in path and path in element.router.handlers.table(element):
+            return f"{element.name}.{path}"
+        return full_path(element, path)
 
     # -- instructions: False blocks or ends
 
