@@ -80,17 +80,25 @@ def test_simtime_begins_when_it_is_told(click):
     assert (wrong.status, "soon" in wrong.err) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "words", [("-p", "7777"), ("-u", "/tmp/s"), ("--socket", "3"), ("-R",), ("--allow-reconfigure",)]
-)
+@pytest.mark.parametrize("words", [("-R",), ("--allow-reconfigure",)])
 def test_what_is_not_there_yet_is_refused(click, words):
     done = click("-e", FIVE, *words)
     assert (done.status, done.out) == (1, "")
     assert words[0] in done.err or words[0] == "--allow-reconfigure"
 
 
-def test_several_refusals_come_together(click):
-    assert len(click("-e", FIVE, "-R", "-u/tmp/s", "-p1").err.splitlines()) == 3
+def test_control_sockets(click, tmp_path):
+    done = click("-e", FIVE, "-p", "0", "-u", str(tmp_path / "s"), "-h", "c.count")
+    assert (done.status, done.out) == (0, "5") and done.err.startswith("control socket on 127.0.0.1:")
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_control_sockets_are_told_together(click, tmp_path):
+    wrong = ("-p", "x", "-p", "99999", "-u", str(tmp_path / "no" / "s"), "--socket", "12345", "--socket", "-1")
+    done = click("-e", FIVE, *wrong)
+    assert done.status == 1 and [line.split(":")[0] for line in done.err.splitlines()] == [
+        f"{option} {text}" for option, text in zip(wrong[::2], wrong[1::2], strict=True)
+    ]
 
 
 def test_threads(click):

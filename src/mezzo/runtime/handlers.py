@@ -42,6 +42,7 @@ class Handlers:
         self.router = router
         self.unready: set[str] = set()  # elements whose `initialize` is still to come
         self.kept: dict[str, Callable[[], str]] = {}  # plain reads by path, as `plain` made them
+        self.kept_for = object()  # another one when `kept` is of other elements
 
     def read(self, path: str, argument: str = "") -> str:
         element, handler = self.find(path)
@@ -70,6 +71,9 @@ class Handlers:
                 return None, found
             raise HandlerError(511, f"there is no global handler `{path}`; there are {', '.join(GLOBAL)}")
         element = self.router.elements.get(owner)
+        if element is None and "." in owner:  # the handler of an element that speaks for others: `proxy.q.length`
+            owner, _, name = path.partition(".")
+            element = self.router.elements.get(owner)
         if element is None and owner.isdecimal() and 0 < int(owner) <= len(self.router.elements):
             element = list(self.router.elements.values())[int(owner) - 1]
         if element is None:
@@ -109,6 +113,7 @@ class Handlers:
     def forget(self) -> None:
         """Elements have changed: paths are to be looked up anew."""
         self.kept.clear()
+        self.kept_for = object()
 
     def table(self, element: Element) -> dict[str, Handler]:
         """All handlers of an element: those every element has, those of a task's owner, its own."""

@@ -25,6 +25,7 @@ from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
 from mezzo.runtime.asking import Asking
 from mezzo.runtime.conservation import Ledger, ledger
+from mezzo.runtime.control import Control
 from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.handlers import Handlers
 from mezzo.runtime.levels import Levels
@@ -83,6 +84,7 @@ class Router(Asking, Exchange):
         )
         self.elements: dict[str, Element] = plan.by_name()
         self.handlers = Handlers(self)
+        self.control = Control(self)
         self.stop_hooks: list[Callable[[], bool]] = []
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         Asking.__init__(self)
@@ -206,6 +208,7 @@ class Router(Asking, Exchange):
         for index, linked in enumerate(self.plan.program.instances):
             if linked.unit.function("init") is not None:
                 self.engine.call(index, "init")
+        self.control.start()
 
     def _refuse_wires(self) -> None:
         """What comes from outside comes in real time, and a virtual clock would not wait for it."""
@@ -407,7 +410,7 @@ class Router(Asking, Exchange):
         self._turn.release()
         cleanups = [element.cleanup for element in self.elements.values()]
         # Programs and sockets first: what the kernel may still write to is freed last.
-        run_all(self.ports.close, *cleanups, self._send_home, self._free_ports, *self._endings())
+        run_all(self.control.close, self.ports.close, *cleanups, self._send_home, self._free_ports, *self._endings())
 
     def _free_ports(self) -> None:
         for trouble in self.ports.free():
