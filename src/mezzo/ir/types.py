@@ -6,6 +6,7 @@ that it is used once is proved by `ir.linear`, not by its type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -19,6 +20,9 @@ class Type:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Callable[[str], Type], tuple[str]]:
+        return _named, (self.name,)  # types are compared by identity
 
     @property
     def is_int(self) -> bool:
@@ -56,6 +60,10 @@ KILL = 0xFFFF_FFFF  # as a returned port: the packet dies
 PUNT = 0xFFFF_FFFE  # … the packet, as it came in, goes through the same instance on the level above
 
 TYPES: dict[str, Type] = {t.name: t for t in (BOOL, U8, U16, U32, U48, U64, I64, U128, PACKET, VOID)}
+
+
+def _named(name: str) -> Type:
+    return TYPES[name]
 
 
 def by_width(bits: int) -> Type:

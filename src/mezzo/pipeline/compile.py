@@ -34,7 +34,7 @@ from mezzo.pipeline.units import make, units_of
 from mezzo.pipeline.wishes import wishes_for
 
 if TYPE_CHECKING:
-    from mezzo.pipeline.placement import Placement
+    from mezzo.pipeline.told import Placement
 
 
 @dataclass

@@ -72,6 +72,12 @@ def cannot_turn(element: Element) -> bool:
     return ask is not None and ask()
 
 
+def told_of(element: Element) -> tuple[object, ...]:
+    """All that a device's end says of its device, for a name under which something is kept."""
+    trouble = "" if is_input(element) else output_trouble(element)
+    return trouble, cannot_turn(element), queues_of(element)
+
+
 def _device_trouble(element: Element) -> str:
     method = getattr(element, "method", "xdp")
     if method != "xdp":

@@ -16,7 +16,7 @@ What several CPUs would set at once (`races`) stays out as well, an element or t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
@@ -26,50 +26,33 @@ from mezzo.graph.codes import parse_ports
 from mezzo.ir import ops
 from mezzo.ir.module import Linked, Program, Unit
 from mezzo.ir.spec import nodes
-from mezzo.pipeline import devices
+from mezzo.pipeline import devices, kept
 from mezzo.pipeline.devices import Road
 from mezzo.pipeline.link import Linker
+from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
 from mezzo.pipeline.units import make, units_of
 from mezzo.pipeline.ways import CHANGES, changed_ports, is_punt, ports_of
 from mezzo.pipeline.wire import WIRE, has_wire, wire_unit
 from mezzo.pipeline.wishes import Wish, wish_for
 from mezzo.targets.kernel.emit import order_of
-from mezzo.targets.kernel.layout import packet_functions
+from mezzo.targets.kernel.layout import looked_at, packet_functions
 from mezzo.targets.kernel.plan import KernelPlan, Port, punt
 from mezzo.targets.kernel.punt import COSTLY, Half, adds, half_of, sets
 
 RARE = 100  # nodes of an element that only wrong packets reach
-KERNEL, BOTH, NATIVE = "kernel", "kernel+native", "native"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Where an element is and why; `span`: the line of packet code that decides, `place`: where it is declared."""
-
-    name: str
-    cls: str
-    level: str
-    why: str
-    span: Span | None = None
-    place: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A row for each element; `kernel`, None when nothing is there."""
-
-    rows: tuple[Row, ...]
-    kernel: KernelPlan | None = None
-
-    def __str__(self) -> str:
-        counts = [sum(row.level == level for row in self.rows) for level in (KERNEL, BOTH, NATIVE)]
-        words = ("in the kernel", "in the kernel for their usual work", "native")
-        return ", ".join(f"{n} {word}" for n, word in zip(counts, words, strict=True) if n) or "no elements"
 
 
 def place_elements(linker: Linker, resolved: Resolved, wishes: Sequence[Wish], virtual: bool = False) -> Placement:
     """Where the elements of a router go; MezzoError tells of all that was wished for and cannot be."""
-    return _Placer(linker, resolved.graph, wishes, virtual).run()
+    placer = _Placer(linker, resolved.graph, wishes, virtual)
+    known = [(w.level, str(w)) if w is not None else None for w in placer.wishes]
+    name = kept.name_of(placer.elements, placer.program, [known, virtual])
+    found = kept.load(name, placer.program)
+    if found is None:
+        found = placer.run()
+        kept.save(name, found)
+    graph = resolved.graph.instances
+    return replace(found, rows=tuple(replace(row, place=graph[row.name].span) for row in found.rows))
 
 
 def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker:
@@ -346,6 +329,7 @@ class _Placer:
             wires={(i, WIRE): i for i in order if self.is_wire(i)},
             devices={i: name for i in order if (name := getattr(self.elements[i], "devname", ""))},
             no_turn=frozenset(i for i in order if devices.cannot_turn(self.elements[i])),
+            apart=frozenset((i, name) for i in order for name in looked_at(self.whole(i).functions)),
         )
         backward = self.backward(found)
         for source, to in backward:

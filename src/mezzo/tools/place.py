@@ -24,7 +24,7 @@ from mezzo.tools._terminal import has_colour, print_errors, table
 if TYPE_CHECKING:
     from mezzo.graph import Graph
     from mezzo.pipeline import Plan
-    from mezzo.pipeline.placement import Placement, Row
+    from mezzo.pipeline.told import Placement, Row
 
 TINTS = {"kernel": "#cfeacb", "kernel+native": "#fbe9b5", "native": "#ffffff"}
 COLOURS = {"kernel": "\x1b[32m", "kernel+native": "\x1b[33m", "native": ""}

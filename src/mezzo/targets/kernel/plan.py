@@ -27,6 +27,7 @@ class KernelPlan:
     wires: outputs by which a packet leaves the levels, as the instance of the device or of the way to the host.
     devices: of entries and wires, the interface; a wire without one goes on in the host's stack.
     no_turn: wires by which nothing goes back as XDP_TX: it is redirected there, as to others.
+    apart: scalars of placed instances that native code does more with than add.
     """
 
     program: Program
@@ -37,6 +38,7 @@ class KernelPlan:
     wires: dict[Port, int] = field(default_factory=dict)
     devices: dict[int, str] = field(default_factory=dict)
     no_turn: frozenset[int] = frozenset()
+    apart: frozenset[tuple[int, str]] = frozenset()
 
     @property
     def keys(self) -> dict[int, int]:
