@@ -56,6 +56,7 @@ class Page:
     docs: str = ""
     classes: Mapping[str, type[Element]] = field(default_factory=dict)
     _defined: set[str] = field(default_factory=set)
+    _declared: set[str] = field(default_factory=set)
 
     def html(self) -> str:
         parts = [f"<h1>{escape(self.title)}</h1>", self._summary(), self._errors()]
@@ -107,10 +108,14 @@ class Page:
         if mark.kind == "keyword":
             return f"<span class='c-kw'>{text}</span>"
         if mark.kind == "declared":
-            return f"<span class='c-ed' id='e-{text}' title='{self._declaration(text)}'>{text}</span>"
+            # Compounds may declare the same name; the first has the place.
+            place = "" if text in self._declared else f" id='e-{text}'"
+            self._declared.add(text)
+            return f"<span class='c-ed'{place} title='{self._declaration(text)}'>{text}</span>"
         if mark.kind == "defined":
+            place = "" if text in self._defined else f" id='c-{text}'"
             self._defined.add(text)
-            return f"<span class='c-cd' id='c-{text}'>{text}</span>"
+            return f"<span class='c-cd'{place}>{text}</span>"
         if mark.kind in ("name", "class"):
             return self._name(text)
         return escape(text)
@@ -151,8 +156,8 @@ class Page:
         into = [(c.dst_port, c.src, c.src_port) for c in graph.inputs_of(name)]
         out_of = [(c.src_port, c.dst, c.dst_port) for c in graph.outputs_of(name)]
         cells = [
-            f"<a href='#e-{name}'>{escape(name)}</a>",
-            self._name(instance.cls),
+            f"<a href='#e-{name}'>{name}</a>" if name in self._declared else name,
+            f"<a class='c-class' href='{self._doc_link(instance.cls)}'>{instance.cls}</a>",
             f"<code>{escape(instance.config)}</code>",
             _ports(resolved.input_kinds[name], into, "from"),
             _ports(resolved.output_kinds[name], out_of, "to"),
