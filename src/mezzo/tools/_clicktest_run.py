@@ -36,7 +36,7 @@ _UNFINISHED = re.compile(r"(?:&&|\|\||\|)\s*\Z")
 _REMARK = re.compile(r"\s*\{\{\?.*?\}\}\s*")
 _SHOWABLE = re.compile(r"[\t -~]*")
 NAMES = ("stdin", "stdout", "stderr")
-PATIENCE_S = 1.0
+PATIENCE_S = 0.5
 
 _running: set[subprocess.Popen[bytes]] = set()
 
