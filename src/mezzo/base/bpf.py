@@ -21,7 +21,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, MAP_NEXT_KEY, PROG_LOAD, TEST_RUN = 0, 1, 2, 3, 4, 5, 10
 PROG_NEXT_ID, PROG_BY_ID, INFO_BY_FD, BTF_LOAD = 11, 13, 15, 18
 MAP_FREEZE, MAP_LOOKUP_BATCH, MAP_UPDATE_BATCH = 22, 24, 26
-LINK_CREATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 30, 31, 34
+LINK_CREATE, LINK_UPDATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 29, 30, 31, 34
 MAP_HASH, MAP_ARRAY, MAP_PROG_ARRAY, MAP_PERCPU_ARRAY, MAP_LPM, MAP_DEVMAP, MAP_XSK = 1, 2, 3, 6, 11, 14, 17
 PROG_XDP = 6
 ATTACH_XDP = 37
@@ -219,6 +219,11 @@ def test_run(program: int, metadata: bytes, packet: bytes, room: int = 4096, rep
 def create_link(program: int, ifindex: int, flags: int) -> int:
     """Attaches an XDP program; it is detached when the last descriptor of the link is closed, also by a kill."""
     return bpf(LINK_CREATE, struct.pack("=4I", program, ifindex, ATTACH_XDP, flags))
+
+
+def update_link(fd: int, program: int) -> None:
+    """Puts another program in the place of the one that a link attaches, at once: every packet meets one of them."""
+    bpf(LINK_UPDATE, struct.pack("=4I", fd, program, 0, 0))
 
 
 def detach_link(fd: int) -> None:

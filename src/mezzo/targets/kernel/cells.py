@@ -72,6 +72,9 @@ class Sum:
         self._places = [place.offset + layout.lane * n for n in range(layout.lanes)]
         self._set = 0
 
+    def go_on(self, before: Sum) -> None:
+        self._set = before._set
+
     @property
     def counted(self) -> int:
         return sum(self._views.get("lanes", at, 8) for at in self._places)
@@ -186,6 +189,9 @@ class Lpm(store.Lpm):
         super().__init__(state.key)
         self.fd = fd
 
+    def go_on(self, before: Lpm) -> None:
+        self.by_length = before.by_length
+
     def _pack(self, key: int, length: int) -> bytes:
         kept = self._prefix(key, length) << (self.key.bits - length)
         return length.to_bytes(4, "little") + kept.to_bytes(self.key.bits // 8, "big")
@@ -237,8 +243,9 @@ class Blob:
         self.bind(data)
 
 
-def make_cell(views: Views, place: Place, state: State, given: Any) -> Any:
-    """The object for one declared state, with the contents that `given` has."""
+def make_cell(views: Views, place: Place, state: State, given: Any, before: Any = None) -> Any:
+    """The object for one declared state, with the contents that `given` has; or, where it goes on in the map of the
+    cell `before`, with what is there."""
     layout, fd = views.maps.layout, views.maps.descriptors[place.symbol]
     if state.kind == "blob":
         return Blob(fd, bytes(given.dump()), layout.maps[place.symbol].value)
@@ -249,5 +256,8 @@ def make_cell(views: Views, place: Place, state: State, given: Any) -> Any:
         cell = (Scalar if state.kind == "scalar" else Array)(views, place, state)
     else:
         cell = (Table if state.kind == "table" else Lpm)(fd, state)
-    cell.load(given.dump())
+    if before is None:
+        cell.load(given.dump())
+    elif isinstance(cell, Sum | Lpm):
+        cell.go_on(before)
     return cell

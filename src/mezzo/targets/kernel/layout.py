@@ -11,8 +11,8 @@ well is in @state and added to atomically.  A scalar that is set is set plainly:
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mezzo.base import bpf
 from mezzo.ir import ops
@@ -24,6 +24,8 @@ from mezzo.targets.native.text import ll_mem
 
 WORDS = {"now": 0, "epoch": 8, "random": 16}  # of the runtime, in @state
 FIRST_BLOCK = 64
+PAGE = 4096
+SPARE = 1024  # bytes of a lane for counters of elements that come later
 LINE = 128  # lanes are so far apart: CPUs fetch cache lines in pairs
 SMALL_ARRAY = 4096  # bytes up to which an array lies in @state
 ROOM = 4096 + 64  # bytes in passing, a lane
@@ -71,6 +73,9 @@ class Layout:
     lane: int  # bytes of a lane
     lanes: int
     room: int  # where the bytes in passing are, in a lane; behind them variables of loops
+    used: tuple[int, int] = (0, 0)  # bytes of @state, and of a lane's counters
+    same: Mapping[int, int] = field(default_factory=dict)  # instances that go on with state of an earlier layout
+    taken: dict[str, str] = field(default_factory=dict)  # maps that are those of an earlier layout
 
     def drop(self, instance: int, reason: int) -> int:
         """Where the counter of a reason is in a lane; those of NAMES have negative numbers."""
@@ -92,36 +97,94 @@ def lay_out(
     placed: Sequence[int],
     blobs: dict[tuple[int, str], int],
     apart: Collection[tuple[int, str]] = (),
+    before: Layout | None = None,
+    same: Mapping[int, int] | None = None,
 ) -> Layout:
     """The layout of the placed instances; `blobs`: bytes of each blob; `apart`: scalars that other code looks
-    at, so that they have no lanes."""
-    maps: dict[str, Map] = {}
-    places: dict[tuple[int, str], Place] = {}
-    drops: dict[int, int] = {}
-    shared, lane = FIRST_BLOCK, 0
+    at, so that they have no lanes.
+
+    With `before` it goes on in the maps of a layout that is in use: instances in `same` have their state where it is
+    there, others come behind.  A layout that has no room for them is left, and its contents are copied."""
+    made = _Plot(program, blobs, apart, before, same or {})
     for i in placed:
-        unit = program.instances[i].unit
-        counted = {name for name in only_added(unit) if (i, name) not in apart}
+        made.add(i)
+    found = made.layout()
+    return found if found is not None else lay_out(program, placed, blobs, apart)
+
+
+class _Plot:
+    """A layout in the making."""
+
+    def __init__(
+        self,
+        program: Program,
+        blobs: dict[tuple[int, str], int],
+        apart: Collection[tuple[int, str]],
+        before: Layout | None,
+        same: Mapping[int, int],
+    ) -> None:
+        self.program, self.blobs, self.apart, self.before, self.same = program, blobs, apart, before, same
+        self.maps: dict[str, Map] = {}
+        self.places: dict[tuple[int, str], Place] = {}
+        self.drops: dict[int, int] = {}
+        self.taken = {"state": "state", "lanes": "lanes"} if before else {}
+        self.shared, self.lane = before.used if before else (FIRST_BLOCK, 0)
+
+    def add(self, i: int) -> None:
+        unit, old = self.program.instances[i].unit, self.same.get(i, -1)
+        counted = lanes_of(unit, i, self.apart)
         for state in unit.states:
-            size, count = mem_bytes(state.type) if state.type.bits else 0, max(state.size, 1)
-            if state.name in counted:
-                places[i, state.name] = Place("lanes", lane, True)
-                lane += 8
-            elif state.kind == "scalar" or (state.kind == "array" and size * count <= SMALL_ARRAY):
-                shared = -(-shared // 8) * 8
-                places[i, state.name] = Place("state", shared)
-                shared += size * (1 if state.kind == "scalar" else count)
-            elif state.kind in ("array", "table", "lpm", "blob"):
-                symbol = f"m{i}_{state.name}"
-                places[i, state.name] = Place(symbol)
-                maps[symbol] = _map(state, blobs.get((i, state.name), 0))
-        drops[i] = lane
-        lane += 8 * (len(NAMES) + len(unit.reasons))
-    room = -(-lane // LINE) * LINE
-    lane, lanes = -(-(room + ROOM + VARIABLES) // LINE) * LINE, lanes_needed()
-    maps["state"] = Map(bpf.MAP_ARRAY, 4, -(-shared // 8) * 8, 1, bpf.MMAPABLE)
-    maps["lanes"] = Map(bpf.MAP_ARRAY, 4, lane * lanes, 1, bpf.MMAPABLE)
-    return Layout(maps, places, drops, lane, lanes, room)
+            if old >= 0 and self.before is not None and state.kind != "blob":
+                self._take(i, state, self.before.places.get((old, state.name)))
+            else:
+                self._place(i, state, state.name in counted)
+        if old >= 0 and self.before is not None:
+            self.drops[i] = self.before.drops[old]
+            return
+        self.drops[i] = self.lane
+        self.lane += 8 * (len(NAMES) + len(unit.reasons))
+
+    def _take(self, i: int, state: State, place: Place | None) -> None:
+        """State that stays where it is."""
+        if place is None:
+            return
+        if place.symbol not in ("state", "lanes"):
+            symbol = f"m{i}_{state.name}"
+            self.maps[symbol], self.taken[symbol] = _map(state, 0), place.symbol
+            place = Place(symbol)
+        self.places[i, state.name] = place
+
+    def _place(self, i: int, state: State, counted: bool) -> None:
+        size, count = mem_bytes(state.type) if state.type.bits else 0, max(state.size, 1)
+        if counted:
+            self.places[i, state.name] = Place("lanes", self.lane, True)
+            self.lane += 8
+        elif state.kind == "scalar" or (state.kind == "array" and size * count <= SMALL_ARRAY):
+            self.shared = -(-self.shared // 8) * 8
+            self.places[i, state.name] = Place("state", self.shared)
+            self.shared += size * (1 if state.kind == "scalar" else count)
+        elif state.kind in ("array", "table", "lpm", "blob"):
+            symbol = f"m{i}_{state.name}"
+            self.places[i, state.name] = Place(symbol)
+            self.maps[symbol] = _map(state, self.blobs.get((i, state.name), 0))
+
+    def layout(self) -> Layout | None:
+        """None when there is no room in the layout before."""
+        before, lanes = self.before, lanes_needed()
+        room = before.room if before else -(-(self.lane + SPARE) // LINE) * LINE
+        value = before.maps["state"].value if before else -(-self.shared // PAGE) * PAGE
+        if self.lane > room or self.shared > value:
+            return None
+        lane = -(-(room + ROOM + VARIABLES) // LINE) * LINE
+        self.maps["state"] = Map(bpf.MAP_ARRAY, 4, value, 1, bpf.MMAPABLE)
+        self.maps["lanes"] = Map(bpf.MAP_ARRAY, 4, lane * lanes, 1, bpf.MMAPABLE)
+        used = self.shared, self.lane
+        return Layout(self.maps, self.places, self.drops, lane, lanes, room, used, self.same, self.taken)
+
+
+def lanes_of(unit: Unit, instance: int, apart: Collection[tuple[int, str]]) -> set[str]:
+    """Scalars of an instance that have lanes."""
+    return {name for name in only_added(unit) if (instance, name) not in apart}
 
 
 def _map(state: State, length: int) -> Map:

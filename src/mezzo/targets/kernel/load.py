@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache as once
 from typing import Any
@@ -69,11 +70,12 @@ class Maps:
     descriptors: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def make(layout: Layout) -> Maps:
-        made = Maps(layout)
+    def make(layout: Layout, given: Mapping[str, int] | None = None) -> Maps:
+        """`given`: maps that there are already."""
+        made, given = Maps(layout), given or {}
         try:
             for symbol, one in layout.maps.items():
-                made.descriptors[symbol] = _create(symbol, one)
+                made.descriptors[symbol] = os.dup(given[symbol]) if symbol in given else _create(symbol, one)
         except OSError as refusal:
             made.close()
             raise MezzoError(f"the kernel makes no map for `{symbol}`: {refusal.strerror}") from refusal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from mezzo.targets.kernel import notes, record
 from mezzo.targets.kernel.cells import Views, make_cell
 from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints, Road, Wire, order_of
 from mezzo.targets.kernel.frame import ABORTED, DROP
-from mezzo.targets.kernel.layout import NAMES, WORDS, Map, lay_out, packet_functions
+from mezzo.targets.kernel.layout import NAMES, WORDS, Layout, Map, lanes_of, lay_out, packet_functions
 from mezzo.targets.kernel.load import Maps, load
 from mezzo.targets.kernel.notes import NotingEmitter
 from mezzo.targets.kernel.plan import KernelPlan, Port
@@ -63,6 +63,9 @@ class Part:
         roads: Sequence[Road] = (),
         apart: Collection[tuple[int, str]] = (),
         noted: bool = False,
+        sockets: Mapping[str, str] | None = None,
+        before: Part | None = None,
+        keep: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
         self.emitter = NotingEmitter if noted else Emitter
@@ -71,10 +74,13 @@ class Part:
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
-        self.layout = lay_out(program, self.placed, self.blobs, apart)
+        same = going_on(before, program, self.placed, apart, keep) if before else {}
+        self.layout: Layout = lay_out(program, self.placed, self.blobs, apart, before.layout if before else None, same)
         most = sum(len(road.placed) for road in roads or (one,))
         self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **more})
-        self.maps = Maps.make(self.layout)
+        given = before.maps.descriptors if before else {}
+        self.layout.taken.update(sockets or {})
+        self.maps: Maps = Maps.make(self.layout, {mine: given[theirs] for mine, theirs in self.layout.taken.items()})
         self.views = Views(self.maps)
         self.programs: list[Loaded] = []
         self.roots: list[Loaded] = []
@@ -82,7 +88,8 @@ class Part:
             self.cells: dict[int, dict[str, Any]] = {i: {} for i in placed}
             for i, state in states:
                 place = self.layout.places[i, state.name]
-                self.cells[i][state.name] = make_cell(self.views, place, state, cells[i][state.name])
+                old = before.cells[self.layout.same[i]][state.name] if before and i in self.layout.same else None
+                self.cells[i][state.name] = make_cell(self.views, place, state, cells[i][state.name], old)
             for road in roads or (one,):
                 self._load(road, use_disk, frame_size=frame_size, virtual=virtual)
         except BaseException:
@@ -90,14 +97,44 @@ class Part:
             raise
 
     @classmethod
-    def of(cls, plan: KernelPlan, cells: Sequence[Mapping[str, Any]], *, frags: bool = False, **options: Any) -> Part:
-        """The part of a plan; with `frags` its programs take packets of several buffers (and send them up whole)."""
+    def of(
+        cls,
+        plan: KernelPlan,
+        cells: Sequence[Mapping[str, Any]],
+        *,
+        frags: bool = False,
+        before: Part | None = None,
+        **options: Any,
+    ) -> Part:
+        """The part of a plan; with `frags` its programs take packets of several buffers (and send them up whole).
+
+        With `before` it is to be put in the place of a part that runs: elements of the same name and kind that `keep`
+        says yes to go on with their state, in the same maps; so do sockets, by interface.  See `replaced_by`."""
         roads = roads_of(plan, frags)
         more = {f"sockets{n}": Map(bpf.MAP_XSK, 4, 4, MOST_QUEUES) for n in range(len(roads))}
         more[DEVICES] = Map(bpf.MAP_DEVMAP, 4, 4, max(len(plan.keys), 1))
-        part = cls(plan.program, plan.placed, plan.entries, cells, more=more, roads=roads, **options)
+        options["sockets"] = same_sockets(before.plan, plan) if before and before.plan else {}
+        part = cls(plan.program, plan.placed, plan.entries, cells, more=more, roads=roads, before=before, **options)
         part.plan = plan
+        if before is not None:
+            part._copy_devices(before)
         return part
+
+    def _copy_devices(self, before: Part) -> None:
+        assert self.plan is not None and before.plan is not None
+        there = {before.plan.devices[i]: key for i, key in before.plan.keys.items()}
+        for i, key in self.plan.keys.items():
+            place = there.get(self.plan.devices[i], -1).to_bytes(4, "little", signed=True)
+            if index := bpf.map_get(before.maps.descriptors[DEVICES], place, 4):
+                bpf.map_put(self.maps.descriptors[DEVICES], key.to_bytes(4, "little"), index)
+
+    def replaced_by(self, new: Part, links: Mapping[str, int]) -> None:
+        """Puts the programs of `new` in the place of those that `links` attach to interfaces, by name: from packet to
+        packet, without a moment in between."""
+        assert new.plan is not None
+        for root, (i, _) in zip(new.roots, new.plan.entries, strict=True):
+            if new.plan.devices[i] in links:
+                bpf.update_link(links[new.plan.devices[i]], root.fd)
 
     def _load(self, road: Road, use_disk: bool, **options: Any) -> None:
         """Loads the programs of a road; one that the verifier finds too large becomes two."""
@@ -180,6 +217,35 @@ class Part:
         self._unload()
         self.views.close()
         self.maps.close()
+
+
+def same_sockets(before: KernelPlan, plan: KernelPlan) -> dict[str, str]:
+    """Maps of sockets that stay, by the name of the one there was for the interface."""
+    there = {before.devices[i]: n for n, (i, _) in enumerate(before.entries)}
+    mine = {n: there.get(plan.devices[i]) for n, (i, _) in enumerate(plan.entries)}
+    return {f"sockets{n}": f"sockets{other}" for n, other in mine.items() if other is not None}
+
+
+def going_on(
+    before: Part,
+    program: Program,
+    placed: Sequence[int],
+    apart: Collection[tuple[int, str]],
+    keep: Callable[[str], bool],
+) -> dict[int, int]:
+    """Of each placed instance that goes on with the state of one of a part that runs, that one: it has the name, and
+    its state and counters lie in the same way."""
+    there = {before.program.instances[i].name: i for i in before.placed}
+    found: dict[int, int] = {}
+    for i in placed:
+        unit, old = program.instances[i].unit, there.get(program.instances[i].name)
+        if old is None or not keep(program.instances[i].name):
+            continue
+        other = before.program.instances[old].unit
+        lanes = {name for (j, name), place in before.layout.places.items() if j == old and place.is_lane}
+        if (unit.states, unit.reasons, lanes_of(unit, i, apart)) == (other.states, other.reasons, lanes):
+            found[i] = old
+    return found
 
 
 def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
