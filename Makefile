@@ -13,7 +13,7 @@ help:
 	@echo "make test        style, types and all tests"
 	@echo "make check-fast  a quick look, in some seconds"
 	@echo "make bench       the benchmarks, as a table"
-	@echo "make docs        writes docs/elements from the element classes"
+	@echo "make docs        writes docs/elements and docs/targets.md from the classes"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/system python3-venv
@@ -50,6 +50,7 @@ check-fast: $(VENV)/.mezzo-test
 
 docs: $(VENV)/.mezzo
 	$(BIN)/mezzo help --write docs/elements
+	$(BIN)/mezzo elements --targets --write docs/targets.md
 
 bench: $(VENV)/.mezzo
 	$(BIN)/mezzo bench

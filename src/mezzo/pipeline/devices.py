@@ -17,6 +17,7 @@ from mezzo.pipeline.link import Linker, Place
 from mezzo.pipeline.wire import has_wire
 
 HOOKS = (("traced", "TRACE"), ("faulty", "FAULT"), ("limited", "RATE"))
+STANDS_IN = (Queue, SimpleQueue)  # for these the device's own queue does
 OPTIONS = ("snaplen", "force_ip", "take", "outbound", "protocol", "bpf_filter")  # of a receiver, which its half has not
 
 
@@ -89,7 +90,7 @@ def _device_trouble(element: Element) -> str:
 def road_behind(queue: int, elements: Sequence[Element], linker: Linker) -> Road:
     """What is behind a queue; numbers are those of elements."""
     element = elements[queue]
-    if type(element) not in (Queue, SimpleQueue):
+    if type(element) not in STANDS_IN:
         return Road(why=f"{type(element).__name__} decides which packets it keeps")
     if len(linker.outs[queue]) > 1 and linker.outs[queue][1]:
         return Road(why="output 1 gets what finds it full, and the kernel does not tell")

@@ -31,6 +31,7 @@ from mezzo.pipeline.devices import Road
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
 from mezzo.pipeline.units import make, units_of
+from mezzo.pipeline.uses import read_by_packets
 from mezzo.pipeline.ways import CHANGES, changed_ports, is_punt, ports_of
 from mezzo.pipeline.wire import WIRE, has_wire, wire_unit
 from mezzo.pipeline.wishes import Wish, wish_for
@@ -95,7 +96,8 @@ class _Placer:
         """The instances of the kernel: what is reached, less what is left out, until nothing changes."""
         while True:
             placed = self.reached(entries)
-            out = self.races(placed, entries) or self.long_and_rare(placed, entries) or self.useless(placed, entries)
+            out = self.strangers(placed, entries) or self.races(placed, entries)
+            out = out or self.long_and_rare(placed, entries) or self.useless(placed, entries)
             if not out:
                 return placed
             self.left |= out
@@ -218,6 +220,16 @@ class _Placer:
 
     # -- what is left out
 
+    def strangers(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
+        """Ways to the host's stack for packets of another interface: there the kernel passes on what came by it."""
+        found = {}
+        for i in sorted(placed):
+            mine = getattr(self.elements[i], "host_device", None)
+            others = {self.elements[e].devname for e in entries if mine is not None and i in self.reached([e])}  # type: ignore[attr-defined]
+            if others - {mine}:
+                found[i] = f"packets of {_listed(sorted(others - {mine}))} come here, and are to seem to be of `{mine}`"
+        return found
+
     def long_and_rare(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
         usual = self.reached(entries, usual=True)
         found = {}
@@ -283,8 +295,7 @@ class _Placer:
     def raced_by(self, i: int, native: bool) -> frozenset[str]:
         """State that kernel code changes and that must not be changed by two at once."""
         unit, harmless = self.kernel_unit(i), type(self.elements[i]).racy
-        uses = self.program.instances[i].unit.uses
-        read = {word.split(":")[2] for word in uses if word.count(":") == 2 and word.split(":")[1] in ("read", "len")}
+        read = read_by_packets(self.program.instances[i].unit)
         changed = sets(unit) | (adds(unit) if native else set())
         return frozenset((changed & read) - set(harmless))
 

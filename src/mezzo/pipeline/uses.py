@@ -40,6 +40,12 @@ def ops_used(unit: Unit) -> frozenset[str]:
     return frozenset(found)
 
 
+def read_by_packets(unit: Unit) -> set[str]:
+    """State that the code of roles reads, or asks for its length."""
+    words = (word.split(":") for word in unit.uses)
+    return {word[2] for word in words if len(word) == 3 and word[1] in ("read", "len")}
+
+
 def effects(unit: Unit, function: Function) -> set[str]:
     """`what:state` of a function and of the helpers it calls."""
     found: set[str] = set()

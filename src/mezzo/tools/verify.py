@@ -135,22 +135,13 @@ def _bench(args: argparse.Namespace) -> tuple[Bench | None, list[Diagnostic]]:
 def class_bench(cls: type[Element], config: str | None) -> tuple[Bench | None, list[Diagnostic]]:
     """A bench of one element: configured so, or the first of its class in the class's example."""
     from mezzo.pipeline import compile_text
+    from mezzo.tools._targets import alone
 
     if config is None and cls.example:
         plan = compile_text(cls.example, f"{cls.__name__}'s example", virtual=True)
         return _of_plan(plan, lambda element: isinstance(element, cls))
-    text = _alone(cls, config or "")
+    text = alone(cls, config or "")
     return _of_plan(compile_text(text, cls.__name__, virtual=True), lambda element: element.name == "x")
-
-
-def _alone(cls: type[Element], config: str) -> str:
-    """A configuration of one element with the most ports that it must have."""
-    from mezzo.graph.codes import parse_ports
-
-    inputs, outputs = parse_ports(cls.ports).settle(0, 2)
-    lines = [f"x :: {cls.__name__}({config});"]
-    lines += [f"Idle -> [{i}] x;" for i in range(inputs)] + [f"x[{i}] -> Discard;" for i in range(outputs)]
-    return " ".join(lines)
 
 
 def _of_plan(plan: Plan, wanted: object) -> tuple[Bench | None, list[Diagnostic]]:
