@@ -39,7 +39,9 @@ class ControlSocket(Element):
     proxy = Arg(Text(), "", "an element: E.H is its handler `E.H`", positional=False)
     verbose = Arg(Bool(), False, "say when clients come and go", positional=False)
     localhost = Arg(Bool(), True, "only this machine may connect by TCP", positional=False)
-    retries = Arg(Int(0, 1_000_000), 0, "try again so many times, once a second, where the address is taken", positional=False)
+    retries = Arg(
+        Int(0, 1_000_000), 0, "try again so many times, once a second, where the address is taken", positional=False
+    )
     retry_warnings = Arg(Bool(), True, "say each time that it is taken", positional=False)
     token = Arg(Raw(), "", "a word of 8 to 200 letters, digits and ._~+/=- that clients show", positional=False)
     example = "ControlSocket(TCP, 7777+); InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard;"
@@ -56,7 +58,9 @@ class ControlSocket(Element):
         if self.token and not TOKEN.fullmatch(self.token):
             raise ConfigError("TOKEN is a word of 8 to 200 letters, digits and ._~+/=-, without quotes")
         if not self.localhost and not (self.token or self.readonly):
-            raise ConfigError("with LOCALHOST false every machine could write handlers; add READONLY true or TOKEN word")
+            raise ConfigError(
+                "with LOCALHOST false every machine could write handlers; add READONLY true or TOKEN word"
+            )
         self.opening = Opening(
             self.address_of(given[0]),
             self.name,
