@@ -1,8 +1,8 @@
 """A graph becomes Click text that parses to the same graph (`unparse`), in the form in which Click writes one.
 
 Elements are declared one to a line, in order.  Connections are put together into chains: one goes on into the first
-connection that begins at output 0 of the element which it enters by input 0, where there is exactly one left to go on
-into.  Every step of a chain has its own line, so that two configurations can be compared line by line.
+connection that begins at output 0 of the element which it enters by input 0, unless another one went on into it before.
+Every step of a chain has its own line, so that two configurations can be compared line by line.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ def chains(connections: Sequence[ConnectionLike]) -> Iterator[list[int]]:
 
 def _followers(connections: Sequence[ConnectionLike]) -> tuple[list[int], list[bool]]:
     """For each connection the one it goes on into, or -1, and whether a chain begins with it."""
-    leaving: dict[str, list[int]] = {}
+    leaving: dict[str, int] = {}
     for number, connection in enumerate(connections):
         if connection.src_port == 0:
-            leaving.setdefault(connection.src, []).append(number)
+            leaving.setdefault(connection.src, number)
     following, begins = [-1] * len(connections), [True] * len(connections)
     for number, connection in enumerate(connections):
-        free = leaving.get(connection.dst, ()) if connection.dst_port == 0 else ()
-        if len(free) == 1 and free[0] != number and begins[free[0]]:
-            following[number] = free[0]
-            begins[free[0]] = False
+        first = leaving.get(connection.dst, number) if connection.dst_port == 0 else number
+        if first != number and begins[first]:
+            following[number] = first
+            begins[first] = False
     return following, begins
 
 
