@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,65 @@ def test_a_forked_child_does_not_keep_the_program(pair: Pair) -> None:
             assert run_in(pair.b.ns, look).stdout == before
         finally:
             child.communicate()
+
+
+@contextmanager
+def forked(job: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """A child by fork alone, which does a job (without an exception) and stays until the block ends."""
+    (told, tell), (ended, end) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            job()
+            os.write(tell, b"+")
+        os.close(tell)
+        os.close(end)
+        os.read(ended, 1)
+        os._exit(0)
+    os.close(tell)
+    try:
+        assert os.read(told, 1) == b"+"
+        yield
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(ended)
+
+
+KEPT = {"XDP": "{name}", "XDP, PROMISC true": "{name}", "PACKET, PROMISC true": "{name}", "TAP": "forked0"}
+
+
+@rooted
+@pytest.mark.slow
+@pytest.mark.parametrize("method", KEPT)
+def test_a_child_by_fork_alone_keeps_nothing_of_a_port(pair: Pair, method: str) -> None:
+    """Whether the router goes on, or ends: then all is free at once."""
+    name = KEPT[method].format(name=pair.a.name)
+    text = f"f :: FromDevice({name}, METHOD {method}) -> c :: Counter -> Discard; Idle -> ToDevice({name});"
+    with inside(pair.a.ns), raw_socket(pair.b) as sender:
+        router = Router.from_click(text, target="python")
+        with forked(router.close):
+            if name == pair.a.name:
+                sender.send(bytes(60))
+                assert router.run(seconds=5, until=lambda: router.read("c.count") == "1") == "until"
+        with forked():
+            router.close()
+            if name == pair.a.name:
+                assert _attach.attached_to(socket.if_nametoindex(name)) == []
+                assert "promiscuity 0" in run_in("", ["ip", "-d", "link", "show", name]).stdout
+            else:
+                assert not os.path.exists(f"/sys/class/net/{name}")
+            Router.from_click(text, target="python").close()
+
+
+@pytest.mark.parametrize("device", ["forked{pid}{{, METHOD PIPE", "forked{pid}:a, METHOD SWITCH"])
+def test_the_place_of_a_router_that_ended_is_free_though_a_forked_child_lives(device: str) -> None:
+    text = f"FromDevice({device.format(pid=os.getpid())}) -> Discard;"
+    router = Router.from_click(text, target="python")
+    with forked():
+        router.close()
+        Router.from_click(text, target="python").close()
 
 
 HOOKS = "FAULT drop 1 corrupt 1 duplicate 1 reorder 1 delay 1ms some 50 seed 3, RATE 100Mbps"

@@ -292,6 +292,10 @@ class Members:
 
     # -- going
 
+    def connections(self) -> list[int]:
+        """By which the others know that we are there."""
+        return [*self._lines, *([self._listener.fileno()] if self._listener is not None else [])]
+
     def close(self) -> None:
         """Leaves; the memory stays mapped until `free`."""
         if self._thread is not None:

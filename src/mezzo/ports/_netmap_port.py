@@ -112,6 +112,8 @@ class Port(Watching):
             self.defer("closing the descriptor", partial(self.kernel.close, self.fd))
             self.answer = self.register()
             self.map_memory()
+            self.belongings.descriptors.append(self.fd)
+            self.belongings.take_map(address_of_map(self.map), self.map, self.map.close)
             self.find_rings()
             self.share_buffers(arena)
             self.furnish()

@@ -32,6 +32,7 @@ from contextlib import suppress
 from typing import Any
 
 from mezzo.base import MezzoError
+from mezzo.ports import _fork
 from mezzo.ports.privileged import Answer, Refused, Request
 
 LARGEST = 1 << 16
@@ -85,8 +86,11 @@ class Helper:
                 return receive(self._socket)
         return None, []
 
-    def close(self) -> None:
+    def let_go(self) -> None:
         self._socket.close()
+
+    def close(self) -> None:
+        self.let_go()
         if self._process is not None:
             self._process.wait(PATIENCE_S)
 
@@ -108,6 +112,20 @@ def stop() -> None:
     if _helper is not None:
         done, _helper = _helper, None
         done.close()
+
+
+class _Connection:
+    """A forked child is not who the helper waits for: what was done for its parent ends with the parent."""
+
+    def forget(self) -> None:
+        global _helper
+        if _helper is not None:
+            _helper.let_go()
+            _helper = None
+
+
+_connection = _Connection()
+_fork.note(_connection)
 
 
 def helper_for(missing: Iterable[str]) -> Helper | None:

@@ -194,9 +194,13 @@ class Rings:
                 self.count()
         self.socket.close()
 
-    def free(self) -> None:
+    def let_go(self) -> None:
+        """Python's map has a descriptor of its own."""
         self._pin = None
         self.map.close()
+
+    def free(self) -> None:
+        self.let_go()
 
 
 def socket_index(made: socket.socket) -> int:

@@ -55,6 +55,7 @@ from mezzo.elements.thread_scheduler import ASLEEP
 from mezzo.packet.arena import Arena
 from mezzo.ports import port
 from mezzo.ports._libc import address_of
+from mezzo.ports._members import Members
 from mezzo.ports._memory import Memory
 from mezzo.ports._slots import HEAD, TAIL, after, ahead, between, put_slot
 from mezzo.ports.ring import address_of_map, ring_slots
@@ -145,6 +146,13 @@ class SharedPort(port.Port):
     """What a pipe and a switch have in common, in Python."""
 
     default_slots = 1024
+    members: Members | None = None
+
+    def forget(self) -> None:
+        """Others must notice when the parent goes, which they do by its connections."""
+        if self.members is not None:
+            self.belongings.descriptors += self.members.connections()
+        super().forget()
 
     def wanted_slots(self) -> int:
         """RING of the ends, 0 where it is not said."""

@@ -142,6 +142,7 @@ class Port(Watching):
         if self.option("promisc", False):
             (held,), _ = privileged.ask({"do": "promiscuous", "device": self.device})
             self.defer("promiscuous mode", partial(os.close, held))
+            self.belongings.descriptors.append(held)
 
     # -- which way
 
@@ -179,6 +180,7 @@ class Port(Watching):
             self.way = attach
             self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
             self.link_fd = program
+            self.belongings.descriptors.append(program)
             self.defer("sockets", self.close_sockets)
             self.defer("program", partial(_attach.detach, program))
             return sockets
@@ -258,6 +260,9 @@ class Port(Watching):
             else:
                 binds = (self.bound,)
         self.require_queues(len(held))
+        for one in self.sockets.values():
+            self.belongings.descriptors.append(one.fd)
+            self.belongings.mappings += one.maps
 
     def bind_one(self, arena: Arena, one: Socket, binds: tuple[str, ...]) -> bool:
         """False for a queue that the device has not (its number of queues may be less than it was made with)."""

@@ -143,7 +143,7 @@ class Socket:
     def __init__(self, fd: int, ifindex: int, queue: int, sizes: Sizes) -> None:
         self.fd, self.ifindex, self.queue, self.sizes = fd, ifindex, queue, sizes
         self.rings: dict[str, Ring] = {}
-        self._maps: list[tuple[int, int]] = []
+        self.maps: list[tuple[int, int]] = []
         self._arena: Arena | None = None  # registered by this socket
 
     # -- setting it up
@@ -195,7 +195,7 @@ class Socket:
             size = getattr(self.sizes, name)
             length = entries + size * ENTRY[name]
             base = _map(self.fd, length, PAGES[name])
-            self._maps.append((base, length))
+            self.maps.append((base, length))
             self.rings[name] = Ring(base + producer, base + consumer, base + flags, base + entries, size)
 
     def busy_poll(self, us: int, budget: int) -> None:
@@ -251,9 +251,9 @@ class Socket:
 
     def free(self) -> None:
         self.rings = {}
-        for base, length in self._maps:
+        for base, length in self.maps:
             _LIBC.munmap(ctypes.c_void_p(base), ctypes.c_size_t(length))
-        self._maps = []
+        self.maps = []
 
     # -- system calls that Python's socket module has not
 

@@ -90,6 +90,7 @@ class Port(port.Port):
         self.check_tap(number)
         self.fd = os.dup(number)
         self.defer("closing the descriptor", lambda: os.close(self.fd))
+        self.belongings.descriptors.append(self.fd)
         if self.kind == "tap":  # it is asked until it has no more, and the way of asking is its giver's, too
             before = os.get_blocking(self.fd)
             os.set_blocking(self.fd, False)

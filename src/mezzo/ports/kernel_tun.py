@@ -48,6 +48,7 @@ class _Wire(TunPort):
         (queue,) = self.queues
         self.device = self.link["name"]
         self.defer("closing the device", lambda: os.close(queue))
+        self.belongings.descriptors.append(queue)
         settings = {"up": True, "mtu": end.mtu, "addresses": [f"{format_ip(end.addr[0])}/{end.addr[1]}"]}
         if end.ether is not None and end.tap:
             settings["mac"] = format_ether(end.ether).lower().replace("-", ":")

@@ -122,6 +122,7 @@ class Port(Watching):
         if end.sniffer is False:
             (link,), _ = privileged.ask({"do": "alone", "device": self.device})
             self.defer("giving the host its packets again", lambda: os.close(link))
+            self.belongings.descriptors.append(link)
         memory = Memory(MARGIN + LARGEST)
         self.keep("memory of super-packets", memory.free)
         end.use_kernel_ring(made)
@@ -149,6 +150,8 @@ class Port(Watching):
     def hold(self, made):
         self.defer("closing the socket", made.close)
         self.keep("the kernel's ring", made.free)
+        self.belongings.descriptors.append(made.fd)
+        self.belongings.take_map(made.address, made.map, made.let_go)
         return made
 
     def make_ring(self, end, direction, slots):
@@ -202,6 +205,7 @@ class Port(Watching):
         if end.bypass:
             made.setsockopt(ps.SOL_PACKET, ps.QDISC_BYPASS, 1)
         end.fd = made.fileno()
+        self.belongings.descriptors.append(end.fd)
         self.make_ring(end, TRANSMIT, SLOTS)
         if not end.tx_ring:
             memory = Memory(BATCH * (MESSAGE + 2 * VECTOR) + HEADER_SIZE)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.elements import ConfigError
 from mezzo.packet.arena import Arena
+from mezzo.ports import _fork
 from mezzo.ports.level import hand_out
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Port:
         self.opened = False  # has it memory
         self.force = False  # may it take a device from others
         self.state = "closed"  # open, closed, or gone: the device went away
+        self.belongings = _fork.Belongings()  # what a forked child must not keep
         self._traces: dict[str, int] = {}
         self._undo: list[tuple[str, Undo]] = []
         self._keep: list[tuple[str, Undo]] = []
@@ -99,6 +101,7 @@ class Port:
 
     def close(self) -> None:
         """Lets go of the device.  Every step is done; the troubles are kept in `troubles`."""
+        self.belongings = _fork.Belongings()
         self._run(self._undo)
         self.state = "closed"
 
@@ -107,6 +110,11 @@ class Port:
         self.opened = False
         self._run(self._keep)
         self.receivers, self.transmitters, self._traces = {}, {}, {}
+
+    def forget(self) -> None:
+        """In a forked child: the port is its parent's, and nothing of it is kept or undone here."""
+        self.belongings.forget()
+        self._undo, self.state = [], "closed"
 
     def _run(self, steps: list[tuple[str, Undo]]) -> None:
         while steps:
@@ -184,6 +192,7 @@ class PortTable:
         self.force = force
         self.parts: list[Any] = []  # of the router, in the kernel: what devices are to get programs of (targets/kernel)
         self._waiting: list[Port] = []  # for the first run
+        _fork.note(self)
 
     def __iter__(self) -> Any:
         return iter(self.all.values())
@@ -237,6 +246,14 @@ class PortTable:
             troubles += [placed(d, end) for d in trouble.diagnostics]
         except OSError as trouble:
             troubles.append(placed(Diagnostic(f"cannot open `{end.device}`: {trouble.strerror or trouble}"), end))
+
+    def forget(self) -> None:
+        """In a forked child."""
+        ports = [port for port in self.all.values() if port.opened]
+        for arena in {id(p.arena): p.arena for p in ports if p.arena is not None}.values():
+            _fork.map_own(arena.address, arena.size, arena.fd)
+        for port in ports:
+            port.forget()
 
     def start(self) -> None:
         """The router runs: what it has in the kernel takes packets from now on."""

@@ -63,6 +63,7 @@ class Port(TunPort):
         self.queues, self.link, self.offloads = open_queues(self.device, "tap", count, persistent)
         for descriptor in self.queues:
             self.defer("closing a queue", lambda fd=descriptor: os.close(fd))
+        self.belongings.descriptors += self.queues
         set_mtu(self)
         _, facts = privileged.ask({"do": "link", "device": self.link["name"], "up": True})
         self.link |= facts
