@@ -43,8 +43,8 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 NAMED = re.compile(r"(?:#|//) ([\w.-]+\.(?:py|click))\n")
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 # Elements that only Python can feed or read: their use is shown in docs/tutorial.md.
-# Those that make a device of the host's need rights, and are shown in docs/ports.md.
-WITHOUT_EXAMPLE = {"Collect", "Feed", "KernelTap", "KernelTun"}
+# Those that make a device of the host's need rights, and are shown in docs/ports.md.  Some let no router start.
+WITHOUT_EXAMPLE = {"Collect", "Error", "Feed", "KernelHandlerProxy", "KernelTap", "KernelTun", "ToHost"}
 
 
 @dataclass

@@ -23,12 +23,20 @@ def upstream_of(element: Any) -> list[Any]:
     return list(found.values())[1:]
 
 
+def runs_by_itself(element: Any) -> bool:
+    return element.router.task_of(element) >= 0 or _timer_of(element) >= 0
+
+
 def is_at_work(element: Any) -> bool:
     router = element.router
-    task, timer = router.task_of(element), router.plan.program.instances[element.index].timer
+    task, timer = router.task_of(element), _timer_of(element)
     if element.watches or (task >= 0 and router.engine.call(0, "is_scheduled", task)):
         return True
     return timer >= 0 and _is_set(router, timer)
+
+
+def _timer_of(element: Any) -> int:
+    return int(element.router.plan.program.instances[element.index].timer)
 
 
 def _is_set(router: Any, timer: int) -> bool:

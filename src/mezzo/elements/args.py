@@ -328,15 +328,17 @@ ANNOTATIONS: dict[str, tuple[int, int]] = {
 
 
 class AnnoOffset(Kind):
-    """A place in the annotations for `size` bytes: a number or a name such as PAINT."""
+    """A place in the annotations for `size` bytes: a number, a name such as PAINT, or one that AnnotationInfo gives."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.words = f"an annotation name or an offset from 0 to {48 - size}"
 
     def parse(self, text: str, env: Env) -> int:
-        named = ANNOTATIONS.get(text.upper())
-        offset = named[0] if named else units.parse_int(text)
+        named, own = ANNOTATIONS.get(text.upper()), env.look("annotation", text)
+        if own is not None and own[1] < self.size:
+            raise ValueError(f"the annotation `{text}` has {own[1]} bytes; this takes {self.size}")
+        offset = own[0] if own is not None else named[0] if named else units.parse_int(text)
         if not 0 <= offset <= 48 - self.size:
             raise ValueError(f"{offset} is out of range; expected {self.words}")
         return offset

@@ -36,7 +36,7 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name.removeprefix("SIG")
 
 
-class Taker(Protocol):
+class _Taker(Protocol):
     """Who asks for signals: may say that it does not listen now, and is told of one otherwise."""
 
     listening: bool
@@ -48,10 +48,10 @@ class SignalDesk:
     """Who takes which signal, and what a signal did before."""
 
     def __init__(self) -> None:
-        self.takers: dict[int, list[Taker]] = {}
+        self.takers: dict[int, list[_Taker]] = {}
         self.under: dict[int, Any] = {}
 
-    def join(self, number: int, taker: Taker) -> None:
+    def join(self, number: int, taker: _Taker) -> None:
         """From now on `taker` is told of a signal.  ValueError where this thread cannot arrange that."""
         if number not in self.under:
             try:
@@ -60,7 +60,7 @@ class SignalDesk:
                 raise ValueError("signals reach the main thread only: make the router there") from None
         self.takers.setdefault(number, []).append(taker)
 
-    def leave(self, taker: Taker) -> None:
+    def leave(self, taker: _Taker) -> None:
         """`taker` is told no more; a signal that nobody takes is given back."""
         for number, takers in self.takers.items():
             if taker in takers:
