@@ -87,4 +87,8 @@ def _with_half(linked: Linked, half: Half) -> Linked:
 def why_not(program: Program) -> dict[str, list[Diagnostic]]:
     """Per instance that stays out of the kernel, why."""
     halves = {x.name: half_of_linked(x, None) for x in program.instances}
-    return {name: list(half.ups) for name, half in halves.items() if half.unit is None}
+    return {name: [_named(name, why) for why in half.ups] for name, half in halves.items() if half.unit is None}
+
+
+def _named(name: str, why: Diagnostic) -> Diagnostic:
+    return replace(why, message=f"`{name}` stays out of the kernel: {why.message}")

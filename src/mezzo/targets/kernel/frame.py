@@ -54,8 +54,7 @@ class Scope:
 
 
 class Frame:
-    """The state of writing one program.  `careful`: addresses are hidden from LLVM, which may join them in ways that
-    the verifier does not follow; that costs instructions, so it is the second attempt."""
+    """The state of writing one program.  `careful`: see Text; it is the second attempt."""
 
     def __init__(
         self,
@@ -67,9 +66,9 @@ class Frame:
         careful: bool,
     ) -> None:
         self.program, self.layout, self.blobs = program, layout, blobs
-        self.frame_size, self.virtual, self.careful = frame_size, virtual, careful
+        self.frame_size, self.virtual = frame_size, virtual
         self.most = min(frame_size, PAGE)  # bytes of a packet that XDP has in one piece
-        self.t = Text()
+        self.t = Text(careful)
         self.places = {name: self.t.slot("i64", str(UNSET)) for name in PLACES}
         self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
         self.origin = self.t.slot("i64", "0")  # `front` at first, from the start of a frame
@@ -142,7 +141,7 @@ class Frame:
         if self.inside:
             return self.t.gep(self.find_lane(), offset)
         at = self.t.gep(self.t.op(f"load ptr, ptr {self.own_lane}"), offset)
-        return self.t.opaque("ptr", at, "") if self.careful else at
+        return self.t.opaque("ptr", at) if self.t.careful else at
 
     def find_lane(self) -> str:
         """Opaque, or LLVM would join the numbers in an order that the verifier does not follow."""

@@ -285,7 +285,7 @@ def element(f: Frame, name: str, index: str) -> str:
     t = f.t
     if index.isdigit() and int(index) < state.size:
         return t.gep(f.address(place), int(index) * mem_bytes(state.type))
-    wide = t.opaque("i64", t.widen(index, "i32", "i64"), "sideeffect " if f.careful else "")
+    wide = t.opaque("i64", t.widen(index, "i32", "i64"), "")
     f.check(t.op(f"icmp ult i64 {wide}, {state.size}"))
     return t.gep(f.address(place), t.op(f"mul i64 {wide}, {mem_bytes(state.type)}"))
 

@@ -137,22 +137,25 @@ class Part:
                 bpf.update_link(links[new.plan.devices[i]], root.fd)
 
     def _load(self, road: Road, use_disk: bool, **options: Any) -> None:
-        """Loads the programs of a road; one that the verifier finds too large becomes two."""
-        groups, start = split(self.program, road.placed), len(self.programs)
+        """Loads the programs of a road; one that the verifier finds too large becomes two, and where it does not follow
+        the quickest code, the road is written with more care."""
+        groups, start, careful = split(self.program, road.placed), len(self.programs), False
         while True:
             number = {i: n for n, group in enumerate(groups) for i in group}
             joints = Joints(road.entries, number)
             try:
                 for n, group in enumerate(groups):
-                    emitter = self.emitter(
-                        self.program, group, self.layout, joints, road, root=n == 0, blobs=self.blobs, **options
-                    )
+                    how = {"root": n == 0, "blobs": self.blobs, "careful": careful, **options}
+                    emitter = self.emitter(self.program, group, self.layout, joints, road, **how)
                     self._load_one(emitter, road, n, use_disk)
             except KernelRefusal as refusal:
                 at = len(self.programs) - start
-                if not refusal.is_size or len(groups[at]) == 1:
+                halve = refusal.is_size and len(groups[at]) > 1
+                if halve:
+                    groups[at : at + 1] = halves(groups[at])
+                elif careful:
                     raise
-                groups[at : at + 1] = halves(groups[at])
+                careful = careful or not halve
                 self._unload(start)
                 continue
             self.number, self.exits = number, joints.exits

@@ -41,9 +41,11 @@ spFlags: DISPFlagDefinition|DISPFlagOptimized, unit: !0)
 
 
 class Text:
-    """A function in the making.  `op` names a result, `do` has none."""
+    """A function in the making.  `op` names a result, `do` has none.  `careful`: LLVM is kept from joining numbers and
+    addresses in ways that the verifier may not follow, which costs instructions."""
 
-    def __init__(self) -> None:
+    def __init__(self, careful: bool = False) -> None:
+        self.careful = careful
         self.slots: list[str] = []
         self.lines: list[str] = []
         self.spans: list[Span | None] = [None]
@@ -116,6 +118,8 @@ class Text:
         """The same value, of which LLVM knows nothing: what is checked on it stays a check on this register, and the
         verifier sees it; LLVM would check one copy and use another.  Without `effect` equal ones may become one.
         `below`: LLVM may know that it is less."""
+        if self.careful:
+            effect, below = "sideeffect ", 0
         range, pure = f"range({type} 0, {below}) " if below else "", "" if effect else PURE
         return self.op(f'call {range}{type} asm {effect}"", "=r,0"({type} {value}){pure}')
 
