@@ -205,6 +205,12 @@ def _open(request: Mapping[str, Any], count: int, program: int, table: int) -> t
         return [link, *sockets], {"said": said, "program": _bpf.program_info(program).id}
 
 
+def pass_program(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
+    """A program that lets every packet go on; it is attached to nothing."""
+    socket.if_nametoindex(request["device"])
+    return [_bpf.load_program(_bpf.PASS_ALL, PROGRAM_NAME)], {}
+
+
 def bare_sockets(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
     """`count` sockets without a program, to send with."""
     socket.if_nametoindex(request["device"])

@@ -35,9 +35,9 @@ from mezzo.base.bpf import (
 )
 
 __all__ = [
-    "ATTACH_XDP", "DROP_ALL", "HAS_FRAGS", "LINK_CREATE", "LINK_XDP", "MAP_XSK", "PROG_LOAD", "PROG_XDP", "Instruction",
-    "bpf", "create_link", "create_map", "detach_link", "link_info", "links", "load_program", "map_put", "name_field",
-    "open_link", "program_by_id", "program_ids", "program_info", "redirect_program",
+    "ATTACH_XDP", "DROP_ALL", "HAS_FRAGS", "LINK_CREATE", "LINK_XDP", "MAP_XSK", "PASS_ALL", "PROG_LOAD", "PROG_XDP",
+    "Instruction", "bpf", "create_link", "create_map", "detach_link", "link_info", "links", "load_program", "map_put",
+    "name_field", "open_link", "program_by_id", "program_ids", "program_info", "redirect_program",
 ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ DROP = 1  # XDP_DROP
 CONTEXT = {"data": 0, "data_end": 4, "queue": 16}  # fields of struct xdp_md
 
 
-DROP_ALL = [Instruction(MOVE_IMM, dst=0, immediate=DROP), Instruction(EXIT)]
+DROP_ALL, PASS_ALL = ([Instruction(MOVE_IMM, dst=0, immediate=verdict), Instruction(EXIT)] for verdict in (DROP, PASS))
 
 
 def redirect_program(map_fd: int, ethertypes: tuple[int, ...] = ()) -> list[Instruction]:

@@ -14,6 +14,7 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
     xdp_root    device, queues, mode, frags, force, and a map    the same, for a program of the kernel's level, which
                 of sockets                                       follows
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
+    xdp_pass    device                                           [a program that says XDP_PASS, attached to nothing]
     alone       device                                           [a descriptor; the host's stack gets none of its
                                                                  packets until it is closed]
     tap         device, kind "tap" | "tun", vnet_header, queues, [a descriptor for each queue of /dev/net/tun],
@@ -97,6 +98,7 @@ RIGHTS: Mapping[str, Right] = {
         takes=1,
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
+    "xdp_pass": Right("the way to the host's stack", "_attach:pass_program", ("CAP_NET_ADMIN", "CAP_BPF")),
     "alone": Right("keeping its packets from the host", "_tcx:alone", ("CAP_NET_ADMIN", "CAP_BPF")),
     "tap": Right(
         "a tap device",
