@@ -96,8 +96,9 @@ class _Placer:
         """The instances of the kernel: what is reached, less what is left out, until nothing changes."""
         while True:
             placed = self.reached(entries)
-            out = self.strangers(placed, entries) or self.races(placed, entries)
-            out = out or self.long_and_rare(placed, entries) or self.useless(placed, entries)
+            if self.tamed(placed, entries):
+                continue
+            out = self.strangers(placed, entries) or self.long_and_rare(placed, entries) or self.useless(placed)
             if not out:
                 return placed
             self.left |= out
@@ -239,7 +240,7 @@ class _Placer:
                 found[i] = f"only packets that something is wrong with come here, and it is long ({size} nodes of IR)"
         return found
 
-    def useless(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
+    def useless(self, placed: set[int]) -> dict[int, str]:
         """What is not asked for by name and does nothing that saves a packet the way up."""
         useful = {i for i in placed if self.is_useful(i)}
         while True:
@@ -273,31 +274,28 @@ class _Placer:
         ports = changed_ports(unit) or ports_of(unit)
         return {port: to for port, to in self.behind(i).items() if port in ports or -1 in ports}
 
-    def races(self, placed: set[int], entries: Sequence[int]) -> dict[int, str]:
-        """Instances whose code would be wrong on several CPUs at once; where another half does, it is taken."""
+    def tamed(self, placed: set[int], entries: Sequence[int]) -> bool:
+        """Takes other halves of those whose code would be wrong on several CPUs at once; whether there were some."""
         native = self.natively_reached(placed, entries)
         queues = {i: devices.queues_of(self.elements[i]) for i in entries}
         roads = {i: self.reached([i]) for i in entries}
-        found = {}
+        found = False
         for i in sorted(placed):
             sources = sum(queues[e] for e in entries if i in roads[e]) + (i in native)
-            bad = self.raced_by(i, i in native) if sources > 1 else frozenset()
-            if not bad or has_wire(self.elements[i]):
-                continue
-            self.raced[i] = self.raced.get(i, frozenset()) | bad
-            self.halves[i] = self.cut(i)
-            if self.halves[i].unit is None:
-                found[i] = self.halves[i].ups[0].message
-            elif self.raced_by(i, i in native):
-                found[i] = f"it adds to `{min(bad)}`, which it also reads, and packets come here on both levels"
+            raced = self.raced_by(i, i in native) if sources > 1 and not has_wire(self.elements[i]) else frozenset()
+            if raced:
+                found = True
+                self.raced[i] = self.raced.get(i, frozenset()) | raced
+                self.halves[i] = self.cut(i)
+                self.roads.clear()
         return found
 
     def raced_by(self, i: int, native: bool) -> frozenset[str]:
-        """State that kernel code changes and that must not be changed by two at once."""
-        unit, harmless = self.kernel_unit(i), type(self.elements[i]).racy
-        read = read_by_packets(self.program.instances[i].unit)
-        changed = sets(unit) | (adds(unit) if native else set())
-        return frozenset((changed & read) - set(harmless))
+        """State that kernel code changes and that must not be changed by two at once: what packets look at, too; and of
+        what native code adds to, what has one place for both levels."""
+        unit, whole = self.kernel_unit(i), self.whole(i)
+        added = adds(unit) & looked_at(whole.functions) if native else set()
+        return frozenset(((sets(unit) & read_by_packets(whole)) | added) - set(type(self.elements[i]).racy))
 
     def natively_reached(self, placed: set[int], entries: Sequence[int]) -> set[int]:
         """The instances that native code may reach: from where packets come up, and from all other sources."""

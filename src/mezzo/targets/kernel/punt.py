@@ -42,7 +42,7 @@ LARGEST = 4000  # of a half: ways that are taken apart are written several times
 LOOKED_THROUGH = 8  # rounds of a loop that cost; the verifier proves one for all of more
 LOOKS = (ops.Set, ops.Eval, ops.If, ops.For, ops.Break, ops.Continue, ops.Return)
 COST = "it has a way that is long, and not worth its place in a program"
-RACE = "it sets `{}`, which it also reads, and packets come here on several CPUs"
+RACE = "it changes `{}`, which it also reads, and packets come here on several CPUs"
 PUNT = ops.Const(U32, ops.PUNT)
 _SETS = (ops.Put, ops.Store, ops.TablePut, ops.TableDel)
 
@@ -61,7 +61,7 @@ class Half:
 
 def half_of(unit: Unit, most: int | None = COSTLY, raced: frozenset[str] = frozenset()) -> Half:
     """The kernel's half of a unit to which packets are pushed.  `most`: nodes of a way, None for any number; `raced`:
-    state that it must not set."""
+    state that it must not change."""
     functions = packet_functions(unit)
     if not functions:
         return Half(None, (Diagnostic("no packets are pushed to it"),))
