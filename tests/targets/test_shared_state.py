@@ -16,8 +16,9 @@ from mezzo.ir.types import BOOL, I64, KILL, PACKET, U8, U16, U32, U64, U128, Typ
 from mezzo.packet.arena import Arena
 from mezzo.targets import native
 from mezzo.targets.kernel import Part
-from mezzo.targets.kernel.common import apart, common_of
+from mezzo.targets.kernel.common import common_of
 from mezzo.targets.kernel.emit import Wire
+from mezzo.targets.kernel.layout import looked_at
 from mezzo.targets.native.common import Common
 from tests.targets.native_units import P, bump, c, entry, loc, plain, unit_of
 
@@ -37,7 +38,7 @@ class Both:
         program = Program((*others, Linked("x", unit, (None, None), (None,))), (), ())
         cells = cells or plain(program)
         wires = {(before, 0): Wire("pass")}
-        looked = apart(program, [before])
+        looked = {(before, name) for name in looked_at(unit.functions)}
         self.part = Part(program, [before], [(before, 0)], cells, wire=True, wires=wires, use_disk=False, apart=looked)
         self.common = common_of(self.part, program)
         self.engine: Any = native.build(program, Arena(64), cells, {}, virtual=True, cache=False, common=self.common)

@@ -38,17 +38,16 @@ class Levels:
         programs can tell of the packets that somebody follows."""
         if self._kernel is None:
             return {}
-        # What is placed needs its code at both levels, and this import is for who has a kernel's level.
         from mezzo.targets.kernel import Part
-        from mezzo.targets.kernel.common import apart, common_of
+        from mezzo.targets.kernel.common import common_of
 
-        whole, kernel = self.plan.whole(), self._kernel
-        options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced}
+        kernel = self._kernel
+        options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced, "apart": kernel.apart}
         options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
-        part = Part.of(kernel, cells, apart=apart(whole, kernel.placed), **options)
+        part = Part.of(kernel, cells, **options)
         self.parts.append(part)
         part.set_word("random", (seed + APART) & WORD)
-        return {"common": common_of(part, whole)}
+        return {"common": common_of(part, self.plan.program)}
 
     def set_clock(self, epoch_ns: int) -> None:
         """The kernel's clock is the native one; what to add for the time of day is told."""

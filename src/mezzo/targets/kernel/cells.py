@@ -119,8 +119,11 @@ class Array:
         return [wrap(int.from_bytes(whole[at : at + size], "little")) for at in range(0, len(whole), size)]
 
     def load(self, values: Iterable[int]) -> None:
-        wrap, mask = self.type.wrap, (1 << 8 * self._size) - 1
-        whole = b"".join((wrap(v) & mask).to_bytes(self._size, "little") for v in values)
+        wrap, mask, values = self.type.wrap, (1 << 8 * self._size) - 1, list(values)
+        if any(values):
+            whole = b"".join((wrap(v) & mask).to_bytes(self._size, "little") for v in values)
+        else:
+            whole = bytes(self._size * len(values))
         self._views.view(self._place.symbol)[self._at(0) : self._at(0) + len(whole)] = whole
 
 

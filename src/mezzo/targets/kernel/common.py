@@ -12,21 +12,16 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from mezzo.ir.module import Program, State
 from mezzo.ir.types import Type
-from mezzo.targets.kernel.layout import looked_at, mem_bytes
+from mezzo.targets.kernel.layout import mem_bytes
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import is_inline
 from mezzo.targets.native.state import mapped
-
-
-def apart(program: Program, placed: Iterable[int]) -> frozenset[Key]:
-    """Scalars that native code of placed instances does more with than add: they need one place, not lanes."""
-    return frozenset((i, name) for i in placed for name in looked_at(program.instances[i].unit.functions))
 
 
 class Summed:
