@@ -173,6 +173,13 @@ def test_checksums_when_asked(tmp_path: Path) -> None:
         assert data.endswith(b"some data")
 
 
+def test_the_paint_is_a_link_a_number_and_a_direction(vectors: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("!data direction\n>\n<\n2\nR\n")
+    fields = "FIELDS link paint direction, HEADER false"
+    vectors(f"FromIPSummaryDump({tmp_path}/in) -> ToIPSummaryDump({tmp_path}/out, {fields});")
+    assert (tmp_path / "out").read_text() == "0 0 >\n1 1 <\n2 2 2\n1 1 <\n"
+
+
 def test_counts_annotations_and_defaults(tmp_path: Path) -> None:
     text = "!data ip_src count aggregate link\n1.1.1.1 3 77 <\n"
     anno = lambda p: (int.from_bytes(p.anno[24:28], "little"), int.from_bytes(p.anno[20:24], "little"), p.anno[16])  # noqa: E731

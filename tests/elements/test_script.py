@@ -58,6 +58,12 @@ def test_Ho05_a_run_while_it_waits_starts_anew(run: Any) -> None:
     assert (printed, end) == (["got 8"], 100_000_000)
 
 
+def test_Ao04_definitions_that_refer_to_definitions(run: Any) -> None:
+    assert run("define($A 3, $B $A) Script(print $B, stop);")[0] == ["3"]
+    with pytest.raises(MezzoError, match="`\\$A`"):
+        compile_text('define($A $B, $B $A) Script(print "v=$A", stop);')
+
+
 FUNCTION_RESULTS = r"""
 div 7 2 -> 3.5
 idiv 7 2 -> 3
@@ -272,7 +278,8 @@ def test_files(run: Any, tmp_path: Path) -> None:
     text = f"Idle -> k :: Counter -> Discard; Script(print >{file} 'a b', print >>{file} k.count, "
     printed, _, _, _ = run(text + f"append k.count {file}, printn $(cat {file}), save k.count {tmp_path}/n, stop);")
     assert printed == ["a b", "0", "0"]
-    assert (tmp_path / "n").read_text() == "0"
+    assert (tmp_path / "n").read_text() == "0\n", "with its line's end, as print has it"
+    assert run("k :: Idle; Script(save k.class, append k.name -, stop);")[0] == ["Idle", "k"]
 
 
 def test_names_inside_a_compound(run: Any) -> None:

@@ -188,8 +188,11 @@ def _take_count(draft: Draft, text: str) -> None:
 
 
 def _show_link(s: Look) -> str:
-    paint = s.anno(PAINT_ANNO, 1)
-    return {0: ">", 1: "<"}.get(paint, str(paint))
+    return str(s.anno(PAINT_ANNO, 1))
+
+
+def _show_direction(s: Look) -> str:
+    return {"0": ">", "1": "<"}.get(_show_link(s), _show_link(s))
 
 
 def _take_link(draft: Draft, text: str) -> None:
@@ -243,8 +246,9 @@ FIELDS = {
         SummaryField("payload_len", "its length, bytes", _show_payload_len, _take_payload_len),
         SummaryField("count", "packets this line stands for", lambda s: str(1 + s.anno(COUNT_ANNO)), _take_count),
         SummaryField("aggregate", "annotation", lambda s: str(s.anno(AGGREGATE_ANNO)), _number("aggregate", ALL_32)),
-        SummaryField("link", "PAINT annotation: > is 0, < is 1", _show_link, _take_link),
-        SummaryField("direction", "the same", _show_link, _take_link),
+        SummaryField("link", "PAINT annotation", _show_link, _take_link),
+        SummaryField("paint", "the same", _show_link, _take_link),
+        SummaryField("direction", "the same: > is 0, < is 1", _show_direction, _take_link),
         SummaryField("cap_len", "captured bytes", lambda s: str(len(s.packet))),
         SummaryField("wire_len", "bytes on the wire", lambda s: str(len(s.packet) + s.anno(LENGTH_ANNO))),
     )

@@ -38,7 +38,7 @@ class Script(Element):
 
     Instructions: `set VAR TEXT`, `init VAR TEXT` (once, at the start), `export VAR [TEXT]` (as `init`, and VAR can be
     read as a handler), `print [>FILE|>>FILE] TEXT|HANDLER`, `printn`, `read HANDLER`, `write HANDLER TEXT`,
-    `save HANDLER FILE`, `append HANDLER FILE`, `wait TIME`, `pause [COUNT]`, `label NAME`, `goto NAME [CONDITION]`,
+    `save HANDLER [FILE]`, `append HANDLER [FILE]`, `wait TIME`, `pause [COUNT]`, `label NAME`, `goto NAME [CONDITION]`,
     `loop`, `return [TEXT]`, `error [TEXT]`, `end`, `exit`, `stop`.  `goto` takes begin, end, error, exit and stop for
     labels, too.  With a `q` behind (`setq`, `initq`, `exportq`, `returnq`, `errorq`; `readq`, `writeq`, `printq` and
     `printnq` for what the handler is given) quotes are taken away.  `$VAR` is a variable, `$(HANDLER ARGUMENT...)` what

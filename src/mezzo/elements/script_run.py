@@ -196,9 +196,9 @@ class Runner:
 
     def do_save(self, one: Instruction, mode: str = "w") -> None:
         words = split_words(self.text_of(one.text))
-        if len(words) < 2:
-            raise ValueError(f"write {one.word} HANDLER [ARGUMENT...] FILE")
-        _write(words[-1], mode, self.ask(" ".join(words[:-1])))
+        file = words.pop() if len(words) > 1 else "-"
+        shown = self.ask(" ".join(words))
+        _write(file, mode, shown if shown.endswith("\n") else shown + "\n")
 
     def do_append(self, one: Instruction) -> None:
         self.do_save(one, mode="a")
