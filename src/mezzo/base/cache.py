@@ -16,6 +16,9 @@ from functools import cache
 
 BOUND = 256 << 20  # bytes
 TRIM_AT = "0"  # names are hashes: one save in sixteen looks through the directory
+TRIM_EVERY = 500  # but a process that saves thousands only once in so many
+
+_saves_left = 0
 
 
 def directory() -> str:
@@ -69,8 +72,15 @@ def save(name: str, content: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
-        if name[0] in TRIM_AT:
-            trim(folder)
+        _maybe_trim(name, folder)
+
+
+def _maybe_trim(name: str, folder: str) -> None:
+    global _saves_left
+    _saves_left -= 1
+    if name[0] in TRIM_AT and _saves_left <= 0:
+        _saves_left = TRIM_EVERY
+        trim(folder)
 
 
 def trim(folder: str | os.PathLike[str], bound: int = BOUND) -> None:

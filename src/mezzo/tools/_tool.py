@@ -7,8 +7,10 @@ was more in it.  A class that mezzo does not have is passed on as it is: tools l
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,6 +80,18 @@ def given(args: argparse.Namespace) -> Given:
     return Given(source, read_archive(source.text, source.file) if is_archive(source.text) else {})
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Nearly all that is made while a configuration is read stays: the collector would look through it in vain."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def flat_of(source: Source, strict: bool = False) -> Flat:
     """The flat configuration of a source; unless `strict`, a capitalised name nobody declared is a class's."""
     from mezzo.elements import library
@@ -85,9 +99,10 @@ def flat_of(source: Source, strict: bool = False) -> Flat:
     from mezzo.pipeline.compile import is_class
 
     names = library.names_of_files()
-    flat = parse_click(
-        source.text, source.file, source.variables, source.library_path, is_class, names, guesses=not strict
-    )
+    with without_collector():
+        flat = parse_click(
+            source.text, source.file, source.variables, source.library_path, is_class, names, guesses=not strict
+        )
     print_errors(flat.warnings)
     return flat
 

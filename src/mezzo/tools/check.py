@@ -16,7 +16,7 @@ from typing import Any
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._source import Source, place_argument, read_source, source_arguments
 from mezzo.tools._terminal import print_errors
-from mezzo.tools._tool import driver_arguments, flat_of, refuse_kernel, write_text
+from mezzo.tools._tool import driver_arguments, flat_of, refuse_kernel, without_collector, write_text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,8 @@ def examine(source: Source, place: Sequence[str] = ()) -> tuple[str, list[Diagno
     from mezzo.pipeline import compile_text
 
     try:
-        plan = compile_text(source.text, source.file, source.variables, source.library_path, place=place)
+        with without_collector():
+            plan = compile_text(source.text, source.file, source.variables, source.library_path, place=place)
     except MezzoError as trouble:
         return "", list(trouble.diagnostics)
     count, joints = len(plan.graph.instances), len(plan.graph.connections)
