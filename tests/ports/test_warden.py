@@ -105,6 +105,22 @@ def test_undone_in_time_there_is_nothing_left_for_the_warden(pair):
     assert not state(pair)[0][0]["tx-tcp-segmentation"]
 
 
+@pytest.mark.parametrize("how", ["ends", "is killed"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_two_routers_need_stays_until_the_last_ends(pair, how, first):
+    """Whichever goes first: the other one needs the switch still, and takes it back in the end."""
+    before = state(pair)
+    with router(pair) as one:
+        changed = state(pair)
+        with router(pair) as other:
+            order = [one, other] if first == 0 else [other, one]
+            for process, expected in zip(order, (changed, before), strict=True):
+                if how == "is killed":
+                    process.kill()
+                process.communicate(None if how == "is killed" else "", timeout=10)
+                assert state(pair) == expected
+
+
 def test_no_change_no_warden(pair):
     script = (
         CHANGES.split("facts")[0]

@@ -4,6 +4,9 @@ A `Change` says which interface, what, the value before and the value now.  The 
 `Ledger` of them: it is written before the change is made, and handed on to the warden; `release` undoes.  Two ports
 that need the same switch hold one change: the last to let go undoes it.
 
+Routers of other processes may rely on the same: each says so (`_claims`), the value from before the first of them goes
+from one to the next, and the last that ends undoes.
+
 Undoing looks first: a value that is no longer what we set was changed by somebody else, and stays; an interface that is
 gone needs nothing; one that was moved to another namespace or renamed is found there.
 """
@@ -11,14 +14,15 @@ gone needs nothing; one that was moved to another namespace or renamed is found 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
 from mezzo.base import MezzoError
-from mezzo.ports import _netdev, _netns
+from mezzo.ports import _claims, _netdev, _netns
 
 Told = dict[str, Any]
 OWNER = os.urandom(4).hex()  # this process; a number would not do, a helper may have its own count of processes
@@ -38,6 +42,11 @@ class Change:
     def place(self) -> tuple[str, int, str, str]:
         """What a second change of the same thing has in common with this."""
         return self.kind, self.device.index, self.device.mac, self.key
+
+    @property
+    def claimed(self) -> tuple[str, ...]:
+        """What claims call it; the value now is part of that."""
+        return self.kind, str(self.device.index), self.device.mac, self.key or "-", str(int(self.new))
 
     def as_json(self) -> Told:
         return asdict(self) | {"owner": OWNER}
@@ -99,11 +108,19 @@ def undo(change: Change) -> str:
             return ""
         space, link = found
         with _netns.inside(space.path):
-            if kind.read(link, change.key) == change.new:
+            if not _claims.others(change.claimed, OWNER) and kind.read(link, change.key) == change.new:
                 kind.write(link, change.key, change.old)
         return ""
     except (OSError, MezzoError, KeyError) as trouble:
         return f"{change.device.name}: {change.kind} {change.key} could not be set back to {change.old}: {trouble}"
+
+
+@contextmanager
+def _at(change: Change) -> Iterator[None]:
+    """In the namespace where the interface is."""
+    found = _netdev.find(change.device)
+    with _netns.inside(found[0].path if found is not None else _netns.HERE):
+        yield
 
 
 def undo_all(changes: Iterable[Change]) -> list[str]:
@@ -116,6 +133,7 @@ class Ledger:
 
     def __init__(self, guard: Callable[[str, Told], None]) -> None:
         self._held: dict[tuple[str, int, str, str], tuple[Change, int]] = {}
+        self._claims: dict[tuple[str, int, str, str], closing[socket.socket]] = {}
         self._guard = guard
 
     def hold(self, changes: Iterable[Change]) -> list[Told]:
@@ -126,14 +144,33 @@ class Ledger:
         told = []
         for change in changes:
             before = self._held.get(change.place)
+            if before is None:
+                change = self._inherited(change)
             if before is None and change.old == change.new:
                 continue
             if before is None:
                 self._guard("hold", change.as_json())
+                self._claim(change)
             first = before[0] if before else change
             self._held[change.place] = (first, before[1] + 1 if before else 1)
             told.append(change.as_json())
         return told
+
+    def _inherited(self, change: Change) -> Change:
+        """With the value from before others of our kind made the same change, if there are some."""
+        with suppress(OSError, MezzoError), _at(change):
+            there = _claims.others(change.claimed, OWNER)
+            return replace(change, old=there[0]) if there else change
+        return change
+
+    def _claim(self, change: Change) -> None:
+        with suppress(OSError, MezzoError), _at(change):
+            self._claims[change.place] = _claims.claim(change.claimed, int(change.old), OWNER)
+
+    def let_go(self) -> None:
+        """This process needs nothing any more; its warden undoes."""
+        while self._claims:
+            self._claims.popitem()[1].__exit__()
 
     @contextmanager
     def holding(self, changes: Iterable[Change]) -> Iterator[list[Told]]:
@@ -154,6 +191,8 @@ class Ledger:
                 self._held[change.place] = (first, count - 1)
             elif count == 1:
                 del self._held[change.place]
+                if change.place in self._claims:
+                    self._claims.pop(change.place).__exit__()
                 said.append(undo(first))
                 self._guard("drop", first.as_json())
         return [s for s in said if s]

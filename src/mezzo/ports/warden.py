@@ -107,6 +107,7 @@ def stop() -> None:
     with _lock:
         if _warden is not None:
             done, _warden = _warden, None
+            _undo.ledger().let_go()
             done.close()
 
 

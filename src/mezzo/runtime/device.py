@@ -87,12 +87,21 @@ def connect(method: str, device: str | Port = "", **options: Any) -> Device:
         hint = f"it takes {', '.join(w.lower() for w in both)}"
         raise MezzoError(Diagnostic(f"connect: METHOD {method.upper()} has no option `{unknown[0]}`", hint=hint))
     given = {name: {k: v for k, v in options.items() if k.upper() in words} for name, words in known.items()}
+    fault = received(given["from"].pop("fault", ""))
+    given["from"] |= {"fault": fault} if fault else {}
     source, sink = (cls(device, name=name, method=method, **given[name]) for name, cls in ENDS.items())
     parts = [graph_of(source >> Collect(name="in")), graph_of(Feed(name="out") >> sink)]
     instances = {n: i for graph, _ in parts for n, i in graph.instances.items()}
     made = {n: e for _, elements in parts for n, e in elements.items()}
     graph = Graph(instances, tuple(c for graph, _ in parts for c in graph.connections))
     return Device(Router.from_graph(graph, made, **more))
+
+
+def received(fault: str) -> str:
+    """FAULT for the end that receives, which has no completions to lose."""
+    words = fault.replace(",", " ").split()
+    left = [w for pair in zip(words[::2], words[1::2], strict=False) if pair[0] != "lose" for w in pair]
+    return " ".join(left) if "lose" in words else fault
 
 
 ENDS: dict[str, Any] = {"from": FromDevice, "to": ToDevice}
