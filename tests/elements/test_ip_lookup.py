@@ -111,9 +111,7 @@ def test_the_forms_of_a_route() -> None:
     routes = "10.0.0.1/255.255.255.0 - 1, 11.0.0.1 1.2.3.4 0, net 0, host 1, 12/8 0"
     text = "AddressInfo(net 18.26.4.9/24, host 18.26.5.9); " + text_of("RadixIPLookup", routes)
     with Router.from_click(text, virtual=True) as router:
-        table_text = (
-            "10.0.0.0/24\t\t-\t\t1\n11.0.0.1/32\t\t1.2.3.4\t\t0\n12.0.0.0/8\t\t-\t\t0\n18.26.4.0/24\t\t-\t\t0\n18.26.5.9/32\t\t-\t\t1\n"
-        )
+        table_text = "10.0.0.0/24\t\t-\t\t1\n11.0.0.1/32\t\t1.2.3.4\t\t0\n12.0.0.0/8\t\t-\t\t0\n18.26.4.0/24\t\t-\t\t0\n18.26.5.9/32\t\t-\t\t1\n"
         assert router.read("r.table") == table_text
 
 
@@ -153,6 +151,18 @@ def test_ctrl_does_all_or_nothing(element: str) -> None:
         assert router.read("r.table") == "2.0.0.0/8\t\t5.5.5.5\t\t0\n"
         router.write("r.flush", "")
         assert router.read("r.table") == "" and lookups(router, "2.0.0.1") == ["-1"]
+
+
+@pytest.mark.parametrize("element", ("RadixIPLookup", "LinearIPLookup"))
+def test_a_batch_without_room_changes_nothing(element: str) -> None:
+    with table(element, "1.0.0.0/8 0") as router:
+        before = router.read("r.table")
+        many = "".join(f"add 3.0.{i}.0/24 9.9.8.{i} 1\n" for i in range(64))
+        with pytest.raises(HandlerError, match="room for 64"):
+            router.write("r.ctrl", f"remove 1.0.0.0/8\n{many}add 4.0.0.0/8 9.9.9.9 1\n")
+        assert router.read("r.table") == before and lookups(router, "1.0.0.1", "3.0.1.1") == ["0", "-1"]
+        router.write("r.ctrl", f"remove 1.0.0.0/8\n{''.join(many.splitlines(True)[:63])}")
+        assert lookups(router, "1.0.0.1", "3.0.1.1") == ["-1", "1 9.9.8.1"]
 
 
 def test_static_tables_do_not_change() -> None:

@@ -89,6 +89,39 @@ def test_lpm_changes(key: Type) -> None:
     assert all(engine.call(0, "look", x) == plain.lookup(x, 77) for x in (some() for _ in range(200)))
 
 
+@pytest.mark.parametrize("key", [U32, U128], ids=str)
+def test_lpm_batches(key: Type) -> None:
+    """Many changes at once are the same changes one by one."""
+    engine, table = lpm(key)
+    plain, r, bits = store.Lpm(key), random.Random(4), key.bits
+    pool = [r.getrandbits(bits) for _ in range(12)]
+    lengths = [x for x in (0, 1, 8, 17, 18, 19, 24, 24, 25, 30, 31, 32, bits) if x <= bits]
+
+    def some() -> int:
+        return r.choice(pool) ^ (r.getrandbits(bits) >> r.randrange(bits))
+
+    for step in range(40):
+        rows = [
+            (
+                some(),
+                r.choice(lengths),
+                None if r.random() < 0.3 else r.choice([0, 1, 2, 3 if step < 20 else 0xFFFF_FFFF]),
+            )
+            for _ in range(r.choice([0, 1, 5, 60]))
+        ]
+        table.change(rows)
+        plain.change(rows)
+        for _ in range(20):
+            x = some()
+            assert engine.call(0, "look", x) == plain.lookup(x, 77) == table.lookup(x, 77)
+        asked = [(some(), r.choice(lengths)) for _ in range(5)] + [row[:2] for row in rows]
+        assert table.get_all(asked) == plain.get_all(asked)
+        if r.random() < 0.3:
+            table.add(some() & 0, 9, 5)
+            plain.add(0, 9, 5)
+    assert list(table.items()) == list(plain.items()) and len(table) == len(plain)
+
+
 def test_poptrie_in_bulk() -> None:
     engine, table = lpm(U32)
     table = table.table

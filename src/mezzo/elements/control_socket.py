@@ -25,8 +25,8 @@ class ControlSocket(Element):
     LOCALHOST false other machines may connect; that needs READONLY or a TOKEN.  A client shows the token with
     `TOKEN word`, or `mezzo read --token word`; before that it may do nothing, or with READONLY true only read.
 
-    At most 1024 clients at once; a line has at most 64 KiB, the data of a command 64 MiB.  Who does not take his answers
-    is not read from, and dropped after 30 s.  A router with a ControlSocket runs until it is stopped.
+    At most 1024 clients at once; a line has at most 64 KiB, the data of a command 64 MiB.  Who does not take his
+    answers is not read from, and dropped after 30 s.  A router with a ControlSocket runs until it is stopped.
     """
 
     ports, processing, flow = "0/0", "", ""

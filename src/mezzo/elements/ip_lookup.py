@@ -10,6 +10,7 @@ table is also written out as code, longest prefix first, which is used until a h
 memory, and costs 1 ns where the trie costs 10.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from mezzo.elements import (
@@ -29,7 +30,7 @@ from mezzo.elements import (
     u64,
     write,
 )
-from mezzo.elements.ip_routes import Route, RouteList, parse_route, rows
+from mezzo.elements.ip_routes import Route, RouteList, RouteReader, parse_route, rows
 from mezzo.wire.address import format_ip, mask_of, parse_ip
 
 NO_HOP = 0xFFFFFFFF
@@ -106,21 +107,15 @@ class _LiveTable(_RouteTable):
         """Takes all routes out."""
         raise NotImplementedError
 
-    def _act(self, command: str, text: str) -> tuple[Route, Route | None]:
-        """Does one command; gives the route meant and the one that was there before."""
-        if command not in ("add", "set", "remove"):
-            raise ConfigError(f"`{command}` is not a command; write add, set or remove, and a route")
+    def _act(self, command: str, text: str) -> None:
+        """Does one command."""
         route = parse_route(text, self.noutputs, self.env, command == "remove")
         old = self._get(route.address, route.length)
+        _check(command, route, old)
         if command == "remove":
-            if old is None or (route.port >= 0 and old != route):
-                raise ConfigError(f"there is no route `{text.strip()}`")
             self._remove(route.address, route.length)
-        elif command == "add" and old is not None:
-            raise ConfigError(f"conflict with existing route `{old}`; `set` replaces it")
         else:
             self._put(route)
-        return route, old
 
     @write("add", "adds a route; an error where the prefix has one")
     def add(self, text):
@@ -140,19 +135,43 @@ class _LiveTable(_RouteTable):
 
     @write("ctrl", "lines of add, set or remove and a route; all of them or, after an error, none")
     def ctrl(self, text):
-        done: list[tuple[Route, Route | None]] = []
-        try:
-            for line in text.splitlines():
-                command, rest = (*line.split(None, 1), "", "")[:2]
-                if command:
-                    done.append(self._act(command, rest))
-        except ValueError:
-            for route, old in reversed(done):
-                if old is None:
-                    self._remove(route.address, route.length)
-                else:
-                    self._put(old)
-            raise
+        # Nothing is touched before every line is known to be right, and then all is changed at once.
+        reader = RouteReader(self.noutputs, self.env)
+        orders = [(c, reader.read(rest, c == "remove")) for c, rest in _commands(text)]
+        prefixes = list(dict.fromkeys((route.address, route.length) for _, route in orders))
+        now: dict[tuple[int, int], Route | None] = dict(zip(prefixes, self._get_all(prefixes), strict=True))
+        for command, route in orders:
+            place = route.address, route.length
+            _check(command, route, now[place])
+            now[place] = None if command == "remove" else route
+        self._apply(now)
+
+    def _get_all(self, prefixes: list[tuple[int, int]]) -> list[Route | None]:
+        """The routes of exactly these prefixes."""
+        known = {(r.address, r.length): r for r in self._routes()}
+        return [known.get(prefix) for prefix in prefixes]
+
+    def _apply(self, routes: dict[tuple[int, int], Route | None]) -> None:
+        """Gives each prefix its route, or none; all of them, or none where they have no room."""
+        raise NotImplementedError
+
+
+def _check(command: str, route: Route, old: Route | None) -> None:
+    """Refuses what contradicts the route that the prefix has."""
+    if command == "remove" and (old is None or (route.port >= 0 and old != route)):
+        raise ConfigError(f"there is no route `{route.prefix if route.port < 0 else route}`")
+    if command == "add" and old is not None:
+        raise ConfigError(f"conflict with existing route `{old}`; `set` replaces it")
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    """(command, route) of the lines of a batch."""
+    for line in text.splitlines():
+        command, rest = (*line.split(None, 1), "", "")[:2]
+        if command not in ("", "add", "set", "remove"):
+            raise ConfigError(f"`{command}` is not a command; write add, set or remove, and a route")
+        if command:
+            yield command, rest
 
 
 class _TrieTable(_RouteTable):
@@ -232,20 +251,35 @@ class RadixIPLookup(_TrieTable, _LiveTable):
         self.changed = True
 
     def _hop(self, hop: int) -> int:
-        """The number of a next hop, a new one where it must be; those that no route uses any more are found again."""
-        for number in range(self.used):
-            if self.hops[number] == hop:
-                return number
-        if self.used < self.places:
-            self.used += 1
-            number = self.used - 1
-        else:
-            taken = {item[2] for item in self.lpm.items()}
-            number = next((n for n in range(self.places) if n not in taken), -1)
-            if number < 0:
-                raise ConfigError(f"there is room for {self.places} next hops, and all are used")
-        self.hops[number] = hop
-        return number
+        return self._hops({hop})[hop]
+
+    def _hops(self, hops: set[int]) -> dict[int, int]:
+        """The numbers of next hops, new ones where it must be; those that no route uses any more are used again."""
+        known = {self.hops[number]: number for number in reversed(range(self.used))}
+        found = {hop: known[hop] for hop in hops if hop in known}
+        fresh = sorted(hops - found.keys())
+        free = list(range(self.used, self.places))
+        if len(free) < len(fresh):
+            taken = {item[2] for item in self.lpm.items()} | set(found.values())
+            free = [number for number in range(self.places) if number not in taken]
+        if len(free) < len(fresh):
+            raise ConfigError(f"there is room for {self.places} next hops, and all are used")
+        for hop, number in zip(fresh, free, strict=False):
+            self.hops[number], found[hop] = hop, number
+            self.used = max(self.used, number + 1)
+        return found
+
+    def _get_all(self, prefixes):
+        found = zip(prefixes, self.lpm.get_all(prefixes), strict=True)
+        return [None if number < 0 else self._route(*prefix, number) for prefix, number in found]
+
+    def _apply(self, routes):
+        hops = {r.gateway << 32 | r.port for r in routes.values() if r is not None}
+        numbers = self._hops(hops)
+        self.lpm.change(
+            (*place, None if r is None else numbers[r.gateway << 32 | r.port]) for place, r in routes.items()
+        )
+        self.changed = True
 
     def _remove(self, address, length):
         self.lpm.remove(address, length)
@@ -324,6 +358,13 @@ class LinearIPLookup(_LiveTable):
         if len(others) >= self.capacity:
             raise ConfigError(f"the table is full: it has room for {self.capacity} routes; use RadixIPLookup for more")
         self._load([*others, route])
+
+    def _apply(self, routes):
+        others = [r for r in self._routes() if r[:2] not in routes]
+        fresh = [r for r in routes.values() if r is not None]
+        if len(others) + len(fresh) > self.capacity:
+            raise ConfigError(f"the table is full: it has room for {self.capacity} routes; use RadixIPLookup for more")
+        self._load([*others, *fresh])
 
     def _remove(self, address, length):
         self._load([r for r in self._routes() if r[:2] != (address, length)])

@@ -79,6 +79,28 @@ def _port(text: str, route: str, outputs: int) -> int:
     return port
 
 
+class RouteReader:
+    """Reads routes one by one; what follows a prefix is known from its second time on, and then it is quick."""
+
+    def __init__(self, outputs: int, env: Env) -> None:
+        self._outputs, self._env = outputs, env
+        self._known: dict[str, tuple[int, int]] = {}
+        self._masks = [mask_of(n) for n in range(33)]
+
+    def read(self, text: str, removal: bool = False) -> Route:
+        prefix, _, tail = text.partition(" ")
+        address, _, length = prefix.partition("/")
+        try:
+            n = _LENGTHS[length]
+            key = int.from_bytes(socket.inet_pton(socket.AF_INET, address), "big") & self._masks[n]
+            return Route(key, n, *self._known[tail])
+        except (OSError, KeyError, ValueError):
+            route = parse_route(text, self._outputs, self._env, removal)
+            if tail and tail == tail.strip():
+                self._known[tail] = route.gateway, route.port
+            return route
+
+
 class RouteList:
     """Routes in columns: arrays `keys`, `lengths`, `hops` of u32; hop i is the (gateway, port) pair `pairs[i]`."""
 

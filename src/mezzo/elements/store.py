@@ -105,6 +105,18 @@ class Lpm:
     def remove(self, key: int, length: int) -> bool:
         return self.by_length[length].pop(self._prefix(key, length), None) is not None
 
+    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
+        """Adds, replaces or (value None) removes many prefixes at once; of equal ones the last counts."""
+        for key, length, value in rows:
+            if value is None:
+                self.remove(key, length)
+            else:
+                self.add(key, length, value)
+
+    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+        """The values of exactly these prefixes, -1 for one that is not there."""
+        return [self.get(key, length) for key, length in prefixes]
+
     def get(self, key: int, length: int, default: int = -1) -> int:
         """The value of exactly this prefix."""
         return self.by_length[length].get(self._prefix(key, length), default)

@@ -96,6 +96,39 @@ class Routes:
             self.merge()
         return before is not None
 
+    def change_all(self, changes: dict[int, int | None]) -> U64s:
+        """Many changes at once; the prefixes meant, sorted."""
+        self.merge()
+        ids = np.array(sorted(changes), np.uint64)
+        wanted = [changes[id] for id in ids.tolist()]
+        gone = np.array([v is None for v in wanted], bool)
+        values = np.array([v or 0 for v in wanted], np.uint32)
+        there, at = self._where(ids)
+        self.values[at[there & ~gone]] = values[there & ~gone]
+        keep = np.ones(len(self.ids), bool)
+        keep[at[there & gone]] = False
+        kept_ids, kept_values, fresh = self.ids[keep], self.values[keep], ~there & ~gone
+        at = np.searchsorted(kept_ids, ids[fresh])
+        self.ids, self.values = np.insert(kept_ids, at, ids[fresh]), np.insert(kept_values, at, values[fresh])
+        self.count = len(self.ids)
+        return ids
+
+    def _where(self, ids: U64s) -> tuple[npt.NDArray[np.bool_], Ints]:
+        """(which of them are in the sorted arrays, where each is or would go)."""
+        at = np.searchsorted(self.ids, ids)
+        there = np.zeros(len(ids), bool)
+        inside = at < len(self.ids)
+        there[inside] = self.ids[at[inside]] == ids[inside]
+        return there, at
+
+    def get_all(self, ids: U64s) -> list[int]:
+        """The value of each prefix, -1 for none."""
+        self.merge()
+        there, at = self._where(ids)
+        found = np.full(len(ids), -1, np.int64)
+        found[there] = self.values[at[there]]
+        return found.tolist()
+
     def merge(self) -> None:
         if self.changes:
             self.ids, self.values = self.between(0, 1 << 32)
@@ -183,8 +216,41 @@ class Poptrie:
         key, length, codes = key[order], length[order], codes[order]
         self._paint_directory(first, last, key, length, codes)
         deep = length > DIRECT
-        self._grow(first, last, key[deep] << 4, length[deep], codes[deep])
+        self._grow(key[deep] << 4, length[deep], codes[deep])
         self._publish()
+
+    def _build_slots(self, changed: U64s) -> None:
+        """Rebuilds the directory entries that these prefixes cover, all together."""
+        length, key = (changed & np.uint64(63)).astype(np.int64), (changed >> np.uint64(6)).astype(np.int64)
+        flat, deep = (length <= DIRECT) & (length > 0), length > DIRECT
+        touched = np.zeros((1, 1 << DIRECT), np.uint32)
+        start, count = key[flat] >> 14, 1 << (DIRECT - length[flat])
+        paint(touched, np.zeros(len(start), np.int64), start, count, np.ones(len(start), np.uint32))
+        touched[0, key[deep] >> 14] = 1
+        if flat.any():
+            self._paint_shallow()
+        slots = np.flatnonzero(touched[0])
+        self._live_nodes -= int(np.count_nonzero(self._directory[slots] >= DEEP))
+        self._directory[slots] = self._shallow[slots]
+        ids = self.routes.ids
+        inside = ((ids & np.uint64(63)) > DIRECT) & (touched[0, (ids >> np.uint64(20)).astype(np.int64)] > 0)
+        self._grow(*self._by_length(inside, 4))
+        self._publish()
+
+    def _paint_shallow(self) -> None:
+        """The codes of prefixes up to /18 alone, anew."""
+        lengths = self.routes.ids & np.uint64(63)
+        key, length, codes = self._by_length((lengths > 0) & (lengths <= DIRECT), 0)
+        self._shallow[:] = 0
+        row = self._shallow.reshape(1, -1)
+        paint(row, np.zeros(len(key), np.int64), key >> 14, 1 << (DIRECT - length), codes)
+
+    def _by_length(self, which: npt.NDArray[np.bool_], shift: int) -> tuple[Ints, Ints, U32s]:
+        """(keys with `shift` zeros behind, lengths, codes) of some routes, the shortest first."""
+        ids, codes = self.routes.ids[which], self._codes(self.routes.values[which])
+        length = (ids & np.uint64(63)).astype(np.int64)
+        order = np.argsort(length, kind="stable")
+        return (ids[order] >> np.uint64(6)).astype(np.int64) << shift, length[order], codes[order]
 
     def _paint_directory(self, first: int, last: int, key: Ints, length: Ints, codes: U32s) -> None:
         row = self._shallow[first:last].reshape(1, -1)
@@ -205,7 +271,7 @@ class Poptrie:
                 return int(self._codes(np.array([value], np.uint32))[0])
         return 0
 
-    def _grow(self, first: int, last: int, key: Ints, length: Ints, codes: U32s) -> None:
+    def _grow(self, key: Ints, length: Ints, codes: U32s) -> None:
         """Makes the nodes under the directory; keys have 36 bits here."""
         slots, row = np.unique(key >> 18, return_inverse=True)
         background = self._directory[slots]
@@ -279,6 +345,23 @@ class Poptrie:
         """Adds or replaces a prefix; bits of `key` beyond `length` do not count."""
         self.routes.change(Routes.id_of(key, length), value & 0xFFFF_FFFF)
         self._changed(key, length)
+
+    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
+        """Adds, replaces or (value None) removes many prefixes at once; of equal ones the last counts."""
+        wanted = {Routes.id_of(key, length): v if v is None else v & 0xFFFF_FFFF for key, length, v in rows}
+        if not wanted:
+            return
+        ids = self.routes.change_all(wanted)
+        if self._needs_names(np.array([v for v in wanted.values() if v is not None], np.uint32)):
+            self._rebuild(named=True)
+        elif self._nodes.used > 4 * self._live_nodes + 4096:
+            self._rebuild()
+        else:
+            self._build_slots(ids)
+
+    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+        """The values of exactly these prefixes, -1 for one that is not there."""
+        return self.routes.get_all(np.array([Routes.id_of(*prefix) for prefix in prefixes], np.uint64))
 
     def remove(self, key: int, length: int) -> bool:
         if not self.routes.change(Routes.id_of(key, length), None):
@@ -424,6 +507,18 @@ class HashLpm:
         self._lengths -= Counter([length])
         self._publish()
         return True
+
+    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
+        """Adds, replaces or (value None) removes many prefixes; of equal ones the last counts."""
+        for key, length, value in rows:
+            if value is None:
+                self.remove(key, length)
+            else:
+                self.add(key, length, value)
+
+    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+        """The values of exactly these prefixes, -1 for one that is not there."""
+        return [self.get(key, length) for key, length in prefixes]
 
     def get(self, key: int, length: int, default: int = -1) -> int:
         """The value of exactly this prefix."""
