@@ -12,8 +12,9 @@ import os
 import platform
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -70,10 +71,33 @@ def _at(held: ctypes.Array[ctypes.c_char] | None) -> int:
     return 0 if held is None else ctypes.addressof(held)
 
 
+class Maker(Protocol):
+    """Somebody with the rights to make maps and programs, for a process that has not; what he made is ours."""
+
+    def map(self, kind: int, key_size: int, value_size: int, entries: int, name: str, flags: int) -> int: ...
+
+    def program(self, code: bytes, name: str, flags: int, types: bytes, functions: tuple[int, ...]) -> int: ...
+
+
+_makers: list[Maker] = []
+
+
+@contextmanager
+def made_by(maker: Maker) -> Iterator[None]:
+    """In the block maps and XDP programs are made by somebody else."""
+    _makers.append(maker)
+    try:
+        yield
+    finally:
+        _makers.pop()
+
+
 # -- maps
 
 
 def create_map(kind: int, key_size: int, value_size: int, entries: int, name: str, flags: int = 0) -> int:
+    if _makers:
+        return _makers[-1].map(kind, key_size, value_size, entries, name, flags)
     return bpf(MAP_CREATE, struct.pack("=7I16s", kind, key_size, value_size, entries, flags, 0, 0, name_field(name)))
 
 
@@ -149,6 +173,8 @@ def load_code(
     `functions`: the first instruction of each function, where one is given to the kernel to call; `types` is BTF whose
     types from number 2 on are these functions.
     """
+    if _makers and kind == PROG_XDP:
+        return _makers[-1].program(code, name, flags, types, functions)
     held, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"any")
     rows = b"".join(struct.pack("=II", at, number) for number, at in enumerate(functions, 2))
     records = ctypes.create_string_buffer(rows, len(rows)) if functions else None
