@@ -111,7 +111,10 @@ def test_the_forms_of_a_route() -> None:
     routes = "10.0.0.1/255.255.255.0 - 1, 11.0.0.1 1.2.3.4 0, net 0, host 1, 12/8 0"
     text = "AddressInfo(net 18.26.4.9/24, host 18.26.5.9); " + text_of("RadixIPLookup", routes)
     with Router.from_click(text, virtual=True) as router:
-        table_text = "10.0.0.0/24\t\t-\t\t1\n11.0.0.1/32\t\t1.2.3.4\t\t0\n12.0.0.0/8\t\t-\t\t0\n18.26.4.0/24\t\t-\t\t0\n18.26.5.9/32\t\t-\t\t1\n"
+        table_text = (
+            "10.0.0.0/24\t\t-\t\t1\n11.0.0.1/32\t\t1.2.3.4\t\t0\n12.0.0.0/8\t\t-\t\t0\n"
+            "18.26.4.0/24\t\t-\t\t0\n18.26.5.9/32\t\t-\t\t1\n"
+        )
         assert router.read("r.table") == table_text
 
 
