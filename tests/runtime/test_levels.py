@@ -7,6 +7,7 @@ what real devices do with both is tested in tests/ports and tests/examples.
 from __future__ import annotations
 
 import os
+import socket
 import struct
 import time
 from collections.abc import Iterator
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 
 from mezzo.base import MezzoError, bpf
+from mezzo.pipeline import compile_text
 from mezzo.runtime import Router
 from mezzo.runtime.handlers import HandlerError
-from tests.ports.netlab import inside, ip, namespace, veth_pair
+from mezzo.runtime.levels import Levels
+from mezzo.targets import native
+from tests.ports.netlab import inside, ip, namespace, raw_socket, veth_pair, wait_until
 
 pytestmark = pytest.mark.needs_root
 DROP, REDIRECT = 1, 4
@@ -230,3 +234,41 @@ def test_threads_share_the_state_too(device: tuple[str, str]) -> None:
         arrive(router, packet("10.0.0.2"), 5)
         router.run(seconds=5, until=lambda: int(router.read("c.count")) >= 1005)
         assert (router.read("c.count"), router.read("d.count")) == ("1005", "1000")
+
+
+# -- other programs in their place
+
+
+def test_programs_are_replaced_while_packets_come() -> None:
+    """No packet is lost or counted twice, and what the old ones counted is there; one element is new."""
+    with namespace() as here, namespace() as there, veth_pair(here, there) as pair, inside(here):
+        source = f"from :: FromDevice({pair.a.name}, METHOD XDP, PROMISC true) -> "
+        texts = [source + tail for tail in ("c :: Counter -> Discard;", "c :: Counter -> new :: Counter -> Discard;")]
+        first = Router.from_click(texts[0], place="auto", frames=1024)
+        with first as router, raw_socket(pair.b, receive=False) as wire:
+            router.run(rounds=1)
+            turns = []
+            for text in (texts[1], texts[0], texts[1]):
+                send(wire, 200)
+                turns.append(next_levels(router, text))
+            send(wire, 200)
+            cells = turns[-1]
+            wait_until(lambda: cells["from"]["count"].value == 800)
+            assert cells["c"]["count"].value == 800
+            assert cells["new"]["count"].value == 200
+
+
+def send(wire: socket.socket, count: int) -> None:
+    for _ in range(count):
+        wire.send(packet("10.0.0.2"))
+
+
+def next_levels(router: Router, text: str) -> dict[str, Any]:
+    """Puts programs of another configuration in the place of those that run; the native cells by element."""
+    plan = compile_text(text, place="auto")
+    levels, cells = Levels(plan, "native"), [e.all_cells() for e in plan.elements]
+    more = levels.build(cells, router.arena.frame_size, 1, True, False, before=router.levels)
+    engine = native.build(plan.program, router.arena, cells, {}, whole=plan.whole, **more)
+    router.at_rest(lambda: levels.replace(router.levels, router.ports))
+    router.levels = levels
+    return {e.name: made for e, made in zip(plan.elements, engine.cells, strict=True)}

@@ -15,6 +15,7 @@ from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.pipeline import Plan
+from mezzo.ports.port import PortTable
 
 # The kernel draws from a sequence of its own; as far from the native one as those of threads are from each other.
 APART = 0xA3EC_647E_5C9D_8F1B
@@ -32,10 +33,17 @@ class Levels:
             raise MezzoError(Diagnostic(what, hint="run it with --target native, or without --place"))
 
     def build(
-        self, cells: Sequence[dict[str, Any]], frame_size: int, seed: int, cache: bool, traced: bool
+        self,
+        cells: Sequence[dict[str, Any]],
+        frame_size: int,
+        seed: int,
+        cache: bool,
+        traced: bool,
+        before: Levels | None = None,
     ) -> dict[str, Any]:
         """Makes the part, with the contents of `cells`; what the native target is to know of it.  `traced`: its
-        programs can tell of the packets that somebody follows."""
+        programs can tell of the packets that somebody follows.  `before`: of a router that runs, whose place it is to
+        take (see `replace`): elements of equal name and state go on in the same maps, and so with what is there."""
         if self._kernel is None:
             return {}
         from mezzo.targets.kernel import Part
@@ -44,15 +52,25 @@ class Levels:
         kernel = self._kernel
         options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced, "apart": kernel.apart}
         options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
-        part = Part.of(kernel, cells, **options)
+        old = before.parts[0] if before is not None and before.parts else None
+        part = Part.of(kernel, cells, before=old, **options)
         self.parts.append(part)
-        part.set_word("random", (seed + APART) & WORD)
+        part.set_word("random", old.word("random") if old is not None else (seed + APART) & WORD)
+        part.set_word("epoch", old.word("epoch") if old is not None else 0)
         return {"common": common_of(part, self.plan.program)}
 
     def set_clock(self, epoch_ns: int) -> None:
         """The kernel's clock is the native one; what to add for the time of day is told."""
         for part in self.parts:
             part.set_word("epoch", epoch_ns)
+
+    def replace(self, before: Levels, ports: PortTable) -> None:
+        """Puts the programs of this in the place of those of `before`, on the interfaces that ports have open: from one
+        packet to the next, and none meets no program.  Those of `before` are let go of; state that both have stays."""
+        links = {port.device: port.link_fd for port in ports if getattr(port, "link_fd", -1) >= 0}
+        for old, new in zip(before.parts, self.parts, strict=False):
+            old.replaced_by(new, links)
+        before.close()
 
     def close(self) -> None:
         """Gives programs and maps back; ports have detached them before."""
