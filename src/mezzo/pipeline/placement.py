@@ -338,7 +338,7 @@ class _Placer:
             wires={(i, WIRE): i for i in order if self.is_wire(i)},
             devices={i: name for i in order if (name := getattr(self.elements[i], "devname", ""))},
             no_turn=frozenset(i for i in order if devices.cannot_turn(self.elements[i])),
-            apart=frozenset((i, name) for i in order for name in looked_at(self.whole(i).functions)),
+            apart=frozenset((i, name) for i in order for name in self.looked_at(i)),
         )
         backward = self.backward(found)
         for source, to in backward:
@@ -347,6 +347,10 @@ class _Placer:
         return replace(
             found, ups=tuple(ups), ways={source: number[to] for to, sources in ups.items() for source in sources}
         )
+
+    def looked_at(self, i: int) -> set[str]:
+        """State of the half that native code does more with than add."""
+        return looked_at(self.whole(i).functions) & {state.name for state in self.kernel_unit(i).states}
 
     def is_wire(self, i: int) -> bool:
         return has_wire(self.elements[i]) and not devices.is_input(self.elements[i])

@@ -34,7 +34,7 @@ class Wish:
         return fnmatchcase(name, self.pattern) or fnmatchcase(name, f"{self.pattern}/*")
 
     def __str__(self) -> str:
-        return self.pattern if self.level == "auto" == self.pattern else f"{self.pattern}={self.level}"
+        return self.level if self.pattern == "*" else f"{self.pattern}={self.level}"
 
 
 def parse_wish(text: str) -> Wish:
