@@ -96,15 +96,16 @@ class KernelTrail:
         return found
 
     def close(self) -> list[Path]:
-        """All that is known at the end; paths that still rise are of packets on their way up."""
+        """All that is known at the end: packets on their way up, and those of which the ring had no room for a note."""
         self.read()
         self.read()
-        waiting = [path for _, path in self.rising]
-        for path in waiting:
-            path.end = "still on its way up"
+        rising = [path for _, path in self.rising]
+        for path in [*self.paths.values()]:
+            lost = f"lost sight of: {self.ring.lost} notes were lost"
+            path.end = "still on its way up" if path in rising else lost
             self._finish(path)
         self.ring.close()
-        return waiting
+        return rising
 
 
 def snapshot(note: Note) -> Snapshot:
