@@ -12,7 +12,7 @@ from mezzo.base import bpf
 from mezzo.ir import ops
 from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
 from mezzo.ir.ops import Body
-from mezzo.ir.types import BOOL, I64, KILL, PACKET, U8, U16, U32, U64, U128, Type
+from mezzo.ir.types import BOOL, I64, KILL, PACKET, U8, U16, U32, U48, U64, U128, Type
 from mezzo.packet.arena import Arena
 from mezzo.targets import native
 from mezzo.targets.kernel import Part
@@ -118,7 +118,7 @@ def test_the_contents_are_taken_over_once(both: Any) -> None:
     assert (it.cells["n"].value, it.ask("get_w")) == (9, 11)
 
 
-@pytest.mark.parametrize("type", [U8, U16, U32, U64, I64, U128], ids=str)
+@pytest.mark.parametrize("type", [BOOL, U8, U16, U32, U48, U64, I64, U128], ids=str)
 def test_words_are_the_same_memory(both: Any, type: Type) -> None:
     """The kernel copies x to y; native code and Python write x and read y."""
     states = (State("pad", "scalar", U8), State("x", "scalar", type), State("y", "scalar", type))
@@ -129,7 +129,7 @@ def test_words_are_the_same_memory(both: Any, type: Type) -> None:
         assert it.ask("get_y") == it.cells["y"].value == it.cells["x"].value == type.wrap(value)
         it.cells["x"].value = 77
         it.arrive()
-        assert it.ask("get_y") == it.cells["y"].value == 77
+        assert it.ask("get_y") == it.cells["y"].value == type.wrap(77)
 
 
 def test_what_native_code_looks_at_has_no_lanes(both: Any) -> None:
@@ -162,7 +162,7 @@ def test_arrays(both: Any, type: Type, size: int) -> None:
     assert it.engine.drops(1) == ({"fault": 1} if size < 256 else {"no output": 1})
 
 
-TABLES = [(U8, U8), (U16, I64), (U32, U128), (U64, U16), (U128, U64)]
+TABLES = [(U8, U8), (U16, I64), (U32, U128), (U48, U32), (U64, U16), (U128, U64), (U64, U48)]
 
 
 @pytest.mark.parametrize(("key", "value"), TABLES, ids=str)
