@@ -6,9 +6,10 @@
     route    check, look up among 300 routes, time to live and its checksum, addresses, redirect to another interface
 
 `--against route=FILE` takes an object that clang made of a program of the same function, and prints both, measured by
-turns, and the ratios of time and of instructions.  Its maps are known by their names: `counts` (a value of 128 bytes
-for each CPU), `routes` (LPM trie of u32, which tells a number), `hops` (by it: 12 bytes of addresses, and a key of
-`devices`).  Restore puts the time to live and its checksum back, because the kernel gives every run the same bytes.
+turns, and the ratios of time, of instructions run for the packet, and of the program's size.  Its maps are known by
+their names: `counts` (a value of 128 bytes for each CPU), `routes` (LPM trie of u32, which tells a number), `hops` (by
+it: 12 bytes of addresses, and a key of `devices`).  Restore puts the time to live and its checksum back, because the
+kernel gives every run the same bytes.
 Needs rights.
 """
 
@@ -20,20 +21,23 @@ import os
 import statistics
 import struct
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from _bpf_steps import Machine
 from harness import RUNS, pin
 
 from mezzo.base import bpf
-from mezzo.elements import Element, Packet, Port, library, u32
+from mezzo.elements import Element, Packet, Port, library
 from mezzo.pipeline import compile_text
 from mezzo.pipeline.wire import WIRE, wire_unit
 from mezzo.targets.kernel import Part
 from mezzo.targets.kernel.elf import SYMBOL, _sections, _string
+from mezzo.targets.kernel.load import object_of, patch
 from mezzo.targets.kernel.plan import KernelPlan
 from mezzo.wire.build import ether, ip, udp
 
 REPEAT, TURNS = 500_000, 7
+CPUS = os.cpu_count() or 1
 FRAME = ether("1:1:1:1:1:1", "2:2:2:2:2:2", 0x0800, ip("1.2.3.4", "10.2.3.4", 17, udp(1, 53, bytes(18))))
 ROUTES = [("10.2.0.0/16", 0), *((f"{20 + n % 4}.{n // 4}.0.0/16", n % 3) for n in range(299))]
 IN = "FromDevice(lo, METHOD XDP, TIMESTAMP false)"
@@ -65,7 +69,7 @@ class Restore(Element):
     """Puts the time to live and its checksum back."""
 
     ports, processing = "1/1", "a/a"
-    word: u32
+    word = int.from_bytes(FRAME[22:26], "big")
 
     def process(self, p: Packet) -> Port:
         p.set_u32(22, self.word)
@@ -92,14 +96,39 @@ def part_of(text: str) -> Part:
         table = plan.elements[kinds.index("RadixIPLookup")]
         table.cells = part.cells[kinds.index("RadixIPLookup")]
         table.initialize()
-        part.cells[kinds.index("Restore")]["word"].value = int.from_bytes(FRAME[22:26], "big")
     for key in made.keys.values():
         bpf.map_put(part.maps.descriptors["devices"], struct.pack("=I", key), struct.pack("=I", 1))
     return part
 
 
-def load_c(file: str) -> tuple[int, int]:
-    """(descriptor, instructions) of the program in an object of clang's; its maps are filled as the path's are."""
+@dataclass(frozen=True)
+class Measured:
+    """A program; `maps`: by descriptor, bytes of a key and of a value."""
+
+    fd: int
+    code: bytes
+    maps: dict[int, tuple[int, int]]
+
+    @property
+    def size(self) -> int:
+        return len(self.code) // 8
+
+    def steps(self) -> int:
+        """Instructions that it runs for the packet."""
+        machine = Machine(FRAME, {fd: value for fd, (_, value) in self.maps.items()})
+        verdict, steps = machine.run(self.code, {fd: key for fd, (key, _) in self.maps.items()})
+        assert verdict == bpf.test_run(self.fd, b"", FRAME).verdict
+        return steps
+
+
+def measured(part: Part) -> Measured:
+    maps = {part.maps.descriptors[symbol]: (one.key, one.value) for symbol, one in part.layout.maps.items()}
+    code = patch(object_of(part.roots[0].text, False), part.maps)
+    return Measured(part.roots[0].fd, code, maps)
+
+
+def load_c(file: str) -> Measured:
+    """The program in an object of clang's; its maps are filled as the path's are."""
     with open(file, "rb") as opened:
         content = opened.read()
     sections = _sections(content)
@@ -114,7 +143,8 @@ def load_c(file: str) -> tuple[int, int]:
         opcode, registers, offset, _ = struct.unpack_from("<BBhi", code, at)
         struct.pack_into("<BBhi", code, at, opcode, registers & 15 | 1 << 4, offset, maps[name])
     fill(maps)
-    return bpf.load_code(bytes(code), "c"), len(code) // 8
+    sizes = {fd: (C_MAPS[name][1], C_MAPS[name][2] * (name != "counts" or CPUS)) for name, fd in maps.items()}
+    return Measured(bpf.load_code(bytes(code), "c"), bytes(code), sizes)
 
 
 def fill(maps: dict[str, int]) -> None:
@@ -152,14 +182,16 @@ def main() -> None:
     floor = bpf.load_code(struct.pack("<BBhi", 0xB7, 0, 0, 1) + struct.pack("<BBhi", 0x95, 0, 0, 0), "floor")
     for name in options.paths or PATHS:
         part = part_of(PATHS[name])
-        programs, sizes = {"floor": floor, name: part.roots[0].fd}, {name: part.instructions}
+        programs = {name: measured(part), **({f"{name} in C": load_c(against[name])} if name in against else {})}
+        runs = measure({"floor": floor, **{which: one.fd for which, one in programs.items()}})
+        told = {
+            "ns": {which: round(statistics.median(some), 2) for which, some in runs.items()},
+            "run": {which: one.steps() for which, one in programs.items()},
+            "instructions": {which: one.size for which, one in programs.items()},
+        }
+        line = {"name": name, "unit": "ns/packet", **told}
         if name in against:
-            programs[f"{name} in C"], sizes[f"{name} in C"] = load_c(against[name])
-        told = {which: round(statistics.median(runs), 2) for which, runs in measure(programs).items()}
-        line = {"name": name, "unit": "ns/packet", "median": told, "instructions": sizes}
-        if name in against:
-            line["time ratio"] = round(told[name] / told[f"{name} in C"], 3)
-            line["instruction ratio"] = round(sizes[name] / sizes[f"{name} in C"], 3)
+            line["ratios"] = {what: round(of[name] / of[f"{name} in C"], 3) for what, of in told.items()}
         print(json.dumps(line), flush=True)
         part.close()
     os.close(floor)

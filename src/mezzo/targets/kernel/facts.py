@@ -25,14 +25,14 @@ NOWHERE = -(1 << 62)
 class Facts:
     """`known[place]`: its number.  `reach`: bytes up to here are in the packet.  `pointers[mark]`: the register with
     the address of a mark that is not known; from there bytes of `extents[mark]` (low, high) are in the packet.
-    `maybe[mark]`: (register, condition), the same where the condition holds.
+    `maybe[mark]`: the same, or one behind all bytes where the place is out of reach.
     `cases[local]`: what is known beside if the local, a helper's answer, has a value: the ways that gave it met."""
 
     known: dict[str, int] = field(default_factory=dict)
     reach: int = NOWHERE
     pointers: dict[str, str] = field(default_factory=dict)
     extents: dict[str, tuple[int, int]] = field(default_factory=dict)
-    maybe: dict[str, tuple[str, str]] = field(default_factory=dict)
+    maybe: dict[str, str] = field(default_factory=dict)
     cases: dict[str, dict[int, Facts]] = field(default_factory=dict)
 
     def copy(self) -> Facts:

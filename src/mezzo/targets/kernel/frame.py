@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from mezzo.base import MezzoError
 from mezzo.ir.module import Function, Linked, Program, State, Unit
 from mezzo.ir.ops import Const, Expr
-from mezzo.ir.types import PACKET, U64, Type
+from mezzo.ir.types import BOOL, PACKET, U64, Type
 from mezzo.packet.arena import ANNO_SIZE, META
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
@@ -183,6 +183,8 @@ class Frame:
         return self.t.widen(value, ll(type), ll_mem(type))
 
     def from_mem(self, type: Type, value: str) -> str:
+        if type is BOOL:
+            return self.t.op(f"icmp ne {ll_mem(type)} {value}, 0")
         return value if ll_mem(type) == ll(type) else self.t.op(f"trunc {ll_mem(type)} {value} to {ll(type)}")
 
     def known(self) -> Facts:

@@ -189,7 +189,11 @@ def _call(f: Frame, e: ops.Call) -> str:
             f.answers[answer] = f.answers[answer].both(known) if answer in f.answers else known
     if any(answer is None for _, answer in scope.ends):
         f.answers = {}
-    return f.t.op(f"load {ll(function.ret)}, ptr {scope.result}") if scope.result else ""
+    if not scope.result:
+        return ""
+    result = f.t.op(f"load {ll(function.ret)}, ptr {scope.result}")
+    # Of several answers LLVM would make a flag for each that is asked for, and set them all in front of the usual way.
+    return f.t.opaque(ll(function.ret), result, "") if len(f.answers) > 2 else result
 
 
 def _by_port(f: Frame, port: Expr, reason: int) -> None:
@@ -199,7 +203,8 @@ def _by_port(f: Frame, port: Expr, reason: int) -> None:
         return
     t, ways = f.t, range(len(f.linked.outputs))
     v, labels, other, lost = value(f, port), [t.label("way") for _ in ways], t.label("other"), t.label("lost")
-    t.do(f"switch i32 {v}, label %{other} [{' '.join(f'i32 {i}, label %{labels[i]}' for i in ways)}]")
+    cases = " ".join(f"i32 {i}, label %{labels[i]}" for i in ways)
+    t.do(f"switch i32 {v}, label %{other} [{cases}]{t.weights(len(ways))}")
     facts = f.facts
     for i in ways:
         t.at(labels[i])

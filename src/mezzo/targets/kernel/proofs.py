@@ -43,14 +43,12 @@ def prepare(f: Frame, cond: Expr) -> None:
             f.facts.maybe[told[0]] = _maybe(f, told[0])
 
 
-def _maybe(f: Frame, mark: str) -> tuple[str, str]:
-    """(the address of a place, or that of the memory's start; whether it is the former)."""
+def _maybe(f: Frame, mark: str) -> str:
+    """The address of a place; where it is out of reach, one that is behind the end of any packet."""
     t = f.t
-    inside = f.plus(f.at(mark), f.at("front"), "sub")
-    good = t.op(f"icmp ule i64 {inside}, {FARTHEST}")
-    at = t.opaque("i64", t.op(f"select i1 {good}, i64 {inside}, i64 0"))
-    bounded = t.op(f"and i64 {at}, {FARTHEST}")
-    return t.opaque("ptr", t.op(f"getelementptr i8, ptr {f.start()}, i64 {bounded}")), good
+    inside = t.opaque("i64", f.plus(f.at(mark), f.at("front"), "sub"), "")
+    near = t.op(f"call i64 @llvm.umin.i64(i64 {inside}, i64 {FARTHEST})")
+    return t.opaque("ptr", t.op(f"getelementptr i8, ptr {f.start()}, i64 {near}"), "")
 
 
 def length_proof(f: Frame, e: ops.Cmp) -> str:
@@ -61,19 +59,17 @@ def length_proof(f: Frame, e: ops.Cmp) -> str:
     mark, length = told
     if mark in facts.known and "front" in facts.known and facts.known[mark] != UNSET:
         inside = max(facts.known[mark] - facts.known["front"] + length, 0)
-        return _compare(f, e.op, f.start(), inside, "true") if inside <= FARTHEST else ""
+        return _compare(f, e.op, f.start(), inside) if inside <= FARTHEST else ""
     if mark in facts.maybe and length <= FARTHEST:
-        pointer, good = facts.maybe[mark]
-        return _compare(f, e.op, pointer, length, good)
+        return _compare(f, e.op, facts.maybe[mark], length)
     return ""
 
 
-def _compare(f: Frame, op: str, pointer: str, length: int, good: str) -> str:
-    t = f.t
-    last = t.op(f"getelementptr inbounds nuw i8, ptr {pointer}, i64 {length}")
-    there = t.op(f"icmp ule ptr {last}, {f.stop()}")
-    there = there if good == "true" else t.op(f"select i1 {good}, i1 {there}, i1 false")
-    return there if op in ("ge", "gt") else t.op(f"xor i1 {there}, true")
+def _compare(f: Frame, op: str, pointer: str, length: int) -> str:
+    """Opaque, or LLVM would use this address for an access, which the verifier refuses on ways where the comparison
+    failed, even on those that cannot be because an earlier one had found more bytes."""
+    last = f.t.opaque("ptr", f.t.op(f"getelementptr inbounds nuw i8, ptr {pointer}, i64 {length}"), "")
+    return f.t.op(f"icmp {'ule' if op in ('ge', 'gt') else 'ugt'} ptr {last}, {f.stop()}")
 
 
 def assume(f: Frame, cond: Expr, truth: bool) -> None:
@@ -106,5 +102,5 @@ def _learn_length(f: Frame, cond: ops.Cmp) -> None:
             facts.reach = max(facts.reach, facts.known[mark] + length)
     elif mark in facts.maybe and length <= FARTHEST:
         low, high = facts.extents.get(mark, (1 << 62, 0)) if mark in facts.pointers else (1 << 62, 0)
-        facts.pointers.setdefault(mark, facts.maybe[mark][0])
+        facts.pointers.setdefault(mark, facts.maybe[mark])
         facts.extents[mark] = low, max(high, length)

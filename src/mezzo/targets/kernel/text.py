@@ -19,6 +19,7 @@ SECTION = "xdp"
 FUNCTION = "mezzo"
 PLAIN = 'nounwind "no-jump-tables"="true"'  # tables would be data of the object, and there is only code
 FIRST = 20  # the number of the first debug location
+WEIGHTS = 1 << 19  # numbers of the weights of switches, by their ways
 STRIDE = 1 << 20  # numbers of debug records that a function has
 _SUBPROGRAM = (
     '!{number} = distinct !DISubprogram(name: "{name}", scope: !1, file: !1, line: 1, type: !2, '
@@ -40,6 +41,12 @@ spFlags: DISPFlagDefinition|DISPFlagOptimized, unit: !0)
 """
 
 
+def _weights(ways: int) -> str:
+    """A way is twice as likely as the next one; the first number is of what is none of them."""
+    likely = ", ".join(f"i32 {1 << max(20 - n, 0)}" for n in range(ways))
+    return f'!{WEIGHTS + ways} = !{{!"branch_weights", i32 1{", " * bool(ways)}{likely}}}'
+
+
 class Text:
     """A function in the making.  `op` names a result, `do` has none.  `careful`: LLVM is kept from joining numbers and
     addresses in ways that the verifier may not follow, which costs instructions."""
@@ -50,6 +57,7 @@ class Text:
         self.lines: list[str] = []
         self.spans: list[Span | None] = [None]
         self.rounds: list[str] = []  # functions that are the body of a loop
+        self.switches: set[int] = set()  # numbers of ways that some switch has
         self.count = 0
         self._here = 0
 
@@ -111,6 +119,11 @@ class Text:
     def branch(self, cond: str, yes: str, no: str, extra: str = "") -> None:
         self.do(f"br i1 {cond}, label %{yes}, label %{no}{extra}")
 
+    def weights(self, ways: int) -> str:
+        """Of a switch: the first ways are the likely ones."""
+        self.switches.add(ways)
+        return f", !prof !{WEIGHTS + ways}"
+
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
@@ -131,7 +144,7 @@ class Text:
         """The whole assembly."""
         head = f'define i32 @{FUNCTION}(ptr %ctx) {PLAIN} section "{SECTION}" !dbg !3 {{'
         start = [head, "entry:", *self.slots, "  br label %body", "body:"]
-        where = self._locations(3, FIRST)
+        where = [_weights(ways) for ways in sorted(self.switches)] + self._locations(3, FIRST)
         for number, _ in enumerate(self.rounds):
             where += [_SUBPROGRAM.format(number=self.subprogram(number), name=f"round{number}")]
             where += self._locations(self.subprogram(number), self.first_location(number))
