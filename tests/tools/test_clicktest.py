@@ -123,6 +123,7 @@ def test_sections_of_a_file():
 
 
 def test_several_tests_in_one_file_and_its_end():
+    assert len(read("%script\na\n%eot\n\n")) == 1
     tests = read("%script\na\n%eot\n%script\nb\n%eof\n%script\nc\n")
     assert [(t.name, [c.text for c in t.script]) for t in tests] == [
         ("x.clicktest", ["a"]),
@@ -133,6 +134,8 @@ def test_several_tests_in_one_file_and_its_end():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("", "it tests nothing"),
+        ("just text\n", "it tests nothing"),
         ("%bogus\n", "there is no section `%bogus`"),
         ("%\n", "must be followed by the name"),
         ("%file ../x\n", "no name for a file"),

@@ -78,6 +78,14 @@ def test_a_wrong_configuration_shows_its_errors(mezzo):
     assert wrong.status == 1 and "<h2 id='elements'>" in wrong.out
 
 
+def test_a_file_that_is_no_text_makes_a_page(mezzo, tmp_path):
+    file = tmp_path / "x.click"
+    file.write_bytes(b"Idle -> \0 \xff\x1b[2J")
+    page = mezzo("pretty", str(file)).out
+    Balance(page)
+    assert "\0" not in page and "\x1b" not in page
+
+
 def test_documentation_may_be_elsewhere(mezzo):
     page = mezzo("pretty", "-u", "https://x.example/%s.html", "-e", "Idle -> Discard").out
     assert "href='https://x.example/Idle.html'" in page

@@ -74,8 +74,11 @@ def read_tests(text: str, file: str) -> list[TestCase]:
     """All tests of a file."""
     reader = _Reader(text, file)
     tests = [reader.test(file)]
+    if not reader.seen:
+        tests[0].troubles.append(f"{file}: there is no section in this file, so it tests nothing")
     while reader.more:
-        tests.append(reader.test(f"{file}<{len(tests) + 1}>"))
+        test = reader.test(f"{file}<{len(tests) + 1}>")
+        tests += [test] if reader.seen else []  # nothing may follow the last %eot
     return tests
 
 
@@ -86,10 +89,11 @@ class _Reader:
         self._pos = 0
         self._included = 0
         self.more = False
+        self.seen = False
 
     def test(self, name: str) -> TestCase:
         """Reads up to the end of a test."""
-        test, self.more = TestCase(name), False
+        test, self.more, self.seen = TestCase(name), False, False
         seen = False
         while self._pos < len(self._lines):
             line, file, number = self._lines[self._pos]
@@ -99,7 +103,7 @@ class _Reader:
                 self._outside(test, line, f"{file}:{number}", seen)
                 seen = seen and (line.startswith(("#", "!")) or not line.strip())
                 continue
-            seen = True
+            seen = self.seen = True
             word, args = m[1].lower(), m[2]
             if word in ("eot", "eof"):
                 self.more = word == "eot"

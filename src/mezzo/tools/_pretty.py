@@ -19,6 +19,8 @@ from mezzo.tools._page import as_text, first_line
 if TYPE_CHECKING:
     from mezzo.elements.element import Element
 
+# Characters that a page must not hold, as a file that is no text has them.
+_UNSEEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000)), "\ufffd")
 MOST_DRAWN = 400  # elements; a larger picture takes long and shows nothing
 
 STYLE = """
@@ -64,11 +66,12 @@ class Page:
         if self.resolved is not None:
             parts += [self._picture(self.resolved), self._elements(self.resolved), self._classes(self.resolved)]
         body = "\n".join(part for part in parts if part)
-        return (
+        page = (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.title)}</title>\n<style>\n{STYLE}\n</style></head>\n<body>\n{body}\n</body></html>\n"
         )
+        return page.translate(_UNSEEN)
 
     def _summary(self) -> str:
         if self.resolved is None:
