@@ -173,6 +173,8 @@ def test_addresses_with_a_mistake(pair):
         ({"do": "xdp", "device": "lo", "take": "x", "queues": 1}, "lo: an XDP program: invalid literal"),
         ({"do": "xdp", "device": "lo", "queues": (1 << 31) - 1}, "xdp: queues 2147483647 is not part"),
         ({"do": "route", "device": "lo"}, "lo: a default route"),
+        ({"do": "xdp_root", "device": "lo"}, "xdp_root: 0 descriptors are not part"),
+        ({"do": "bpf_program", "device": "lo"}, "bpf_program: 0 descriptors are not part"),
         ({"do": "channels", "device": "lo"}, "lo: its number of queues: the driver has one"),
     ],
 )
@@ -226,6 +228,8 @@ def test_jo02_nothing_grows(pair):
         ({"do": "xdp"}, ["CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"]),
         ({"do": "xdp_sockets"}, ["CAP_NET_RAW"]),
         ({"do": "alone"}, ["CAP_NET_ADMIN", "CAP_BPF"]),
+        ({"do": "bpf_map", "kind": 2, "key": 4, "value": 8, "entries": 1}, ["CAP_BPF"]),
+        ({"do": "xdp_pass"}, ["CAP_NET_ADMIN", "CAP_BPF"]),
     ],
 )
 def test_what_is_missing_is_said_with_how_to_grant_it(pair, request_, missing):
@@ -369,7 +373,7 @@ def installed(pair, carrying) -> Iterator[Path]:
     words = ["--install", str(place), "--devices", pair.a.name, "--trust"]
     done = subprocess.run([sys.executable, "-m", "mezzo", "open", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{place}: cap_bpf,cap_net_admin,cap_net_raw for {pair.a.name}\n"
+    assert done.stdout == f"{place}: cap_bpf,cap_net_admin,cap_net_raw,cap_perfmon for {pair.a.name}\n"
     subprocess.run(["setcap", "cap_net_raw,cap_net_admin,cap_bpf,cap_dac_read_search=p", str(place)], check=True)
     yield place
     place.unlink()

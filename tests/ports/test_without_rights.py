@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -93,3 +95,43 @@ def test_a_tap_of_the_host_without_a_right(pair):
         config = "KernelTap(10.9.0.1/24, GATEWAY 10.9.0.2) -> Discard; DriverManager(stop)"
         done = run("", "-e", config, "--open", path, "-q")
     assert (done.returncode, done.stdout, done.stderr) == (0, "caps 0 no new True\n", "")
+
+
+def test_the_kernels_level_without_a_right(pair):
+    """Maps and programs by mezzo-open too; what does not go to the other wire comes up."""
+    config = (
+        f"f :: FromDevice({pair.a.name}, METHOD XDP) -> c :: Classifier(12/88b5, -) -> EtherMirror -> Queue"
+        f"-> t :: ToDevice({pair.a.name}, METHOD XDP); c[1] -> Strip(14) -> Counter(COUNT_CALL 3 stop) -> Discard"
+    )
+    frame = pair.a.mac_bytes + pair.b.mac_bytes + b"\x88\xb5" + bytes(50)
+    read = [w for name in ("f.risen", "t.count") for w in ("--handlers", name)]
+    words = ["-e", config, "--place", "auto", "--time", "20", "-q", *read]
+    with ExitStack() as stack:
+        path, other = (
+            stack.enter_context(helper(pair, "--devices", pair.a.name)),
+            stack.enter_context(raw_socket(pair.b)),
+        )
+        process = stack.enter_context(running(pair.a.ns, *words, "--open", path))
+        other.settimeout(0.05)
+        answers = []
+        while len(answers) < 3:
+            other.send(frame)
+            with suppress(TimeoutError):
+                answers.append(other.recv(100))
+            assert process.poll() is None
+        while process.poll() is None:
+            other.send(frame.replace(b"\x88\xb5", b"\x88\xb6"))
+            time.sleep(0.01)
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert re.fullmatch(r"f.risen:\n3\nt.count:\n(\d+)\ncaps 0 no new True\n", out) and int(out.split()[3]) >= 3
+
+
+def test_the_right_that_the_kernels_level_needs_beside_is_said(pair):
+    config = f"FromDevice({pair.a.name}, METHOD XDP) -> Discard"
+    capabilities = ("net_raw", "net_admin", "bpf")
+    with inside(pair.a.ns):
+        done = unprivileged.python(RUN, "-e", config, "--place", "auto", capabilities=capabilities)
+    assert done.returncode == 1
+    assert f"{pair.a.name}: the kernel's level needs CAP_PERFMON, which this process has not" in done.stderr
+    assert "sudo mezzo-open --install" in done.stderr

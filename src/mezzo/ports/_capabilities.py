@@ -19,9 +19,10 @@ NUMBERS = {
     "CAP_IPC_LOCK": 14,
     "CAP_SYS_PTRACE": 19,
     "CAP_SYS_ADMIN": 21,
+    "CAP_PERFMON": 38,
     "CAP_BPF": 39,
 }
-COVERED_BY = {"CAP_BPF": "CAP_SYS_ADMIN"}  # what it was before Linux 5.8
+COVERED_BY = {"CAP_BPF": "CAP_SYS_ADMIN", "CAP_PERFMON": "CAP_SYS_ADMIN"}  # what they were before Linux 5.8
 PR_SET_NO_NEW_PRIVS = 38
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
-from mezzo.ports import _attach, _netdev, _netns
+from mezzo.ports import _attach, _netdev, privileged
 
 if TYPE_CHECKING:
     from mezzo.targets.kernel.part import Part
@@ -73,11 +73,13 @@ def queues_at_once(device: str) -> int:
 
 
 def _no_peer(link: _netdev.Link) -> str:
+    """Asked of whoever will switch it: nothing is switched by that."""
     try:
-        with _netns.inside(_netdev.peer_of(link)[0].path):
-            return ""
+        privileged.ask({"do": "features", "device": link.name, "at": "peer"})
+        return ""
     except (MezzoError, OSError) as trouble:
-        return f"the other end of the veth must have GRO on, and cannot be reached: {trouble}"
+        reason = getattr(trouble, "reason", trouble)
+        return f"the other end of the veth must have GRO on, and it cannot be switched: {reason}"
 
 
 def can_transmit(link: _netdev.Link) -> bool:

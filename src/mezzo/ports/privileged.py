@@ -14,6 +14,9 @@ capabilities, else by `mezzo-open` (mezzo.ports._opener), which may have them; w
     xdp_root    device, queues, mode, frags, force, and a map    the same, for a program of the kernel's level, which
                 of sockets                                       follows
     xdp_sockets device, count                                    [count AF_XDP sockets, for sending only]
+    bpf_map     device, kind, key, value, entries, name, flags   [a map of the kernel's level], see _making.py
+    bpf_program device, name, flags, and descriptors: the code,  [a program of the kernel's level]; none, and the fact
+                the maps that it names                           "refused", an errno: the log is in place of the code
     xdp_pass    device                                           [a program that says XDP_PASS, attached to nothing]
     alone       device                                           [a descriptor; the host's stack gets none of its
                                                                  packets until it is closed]
@@ -37,6 +40,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -62,6 +66,9 @@ class Refused(MezzoError):
             return trouble
         first = trouble.diagnostics[0]
         return cls(first.message, getattr(trouble, "errno", 0), hint=first.hint)
+
+
+SOME = -1  # descriptors, one at least
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,19 @@ RIGHTS: Mapping[str, Right] = {
         takes=1,
     ),
     "xdp_sockets": Right("AF_XDP sockets", "_attach:bare_sockets", ("CAP_NET_RAW",), {"count": int}),
+    "bpf_map": Right(
+        "a map of the kernel's level",
+        "_making:make_map",
+        ("CAP_BPF",),
+        {"kind": int, "key": int, "value": int, "entries": int, "name": str, "flags": int},
+    ),
+    "bpf_program": Right(
+        "a program of the kernel's level",
+        "_making:make_program",
+        ("CAP_NET_ADMIN", "CAP_BPF", "CAP_PERFMON"),
+        {"name": str, "flags": int},
+        takes=SOME,
+    ),
     "xdp_pass": Right("the way to the host's stack", "_attach:pass_program", ("CAP_NET_ADMIN", "CAP_BPF")),
     "alone": Right("keeping its packets from the host", "_tcx:alone", ("CAP_NET_ADMIN", "CAP_BPF")),
     "tap": Right(
@@ -132,6 +152,13 @@ def ask(request: Request, given: Sequence[int] = ()) -> Answer:
 
     helper = _opener.helper_for(_capabilities.missing(right.needs))
     return helper.ask(request, given) if helper is not None else perform(request, given)
+
+
+def making(device: str) -> AbstractContextManager[None]:
+    """In the block the kernel's level of a router with that input is made (base.bpf), wherever the rights are."""
+    from mezzo.ports import _making
+
+    return _making.for_device(device)
 
 
 def undo(changes: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -186,8 +213,8 @@ def _is_plain(value: Any) -> bool:
 def perform(request: Request, given: Sequence[int] = ()) -> Answer:
     """Does a request in this process; what the kernel refuses is said with the capability that is missing."""
     right = checked(request)
-    if len(given) != right.takes:
-        said = f"{len(given)} descriptors are not part of this request, {right.takes} are"
+    if len(given) != right.takes and not (right.takes == SOME and given):
+        said = f"{len(given)} descriptors are not part of this request"
         raise Refused(f"{request['do']}: {said}", errno.EINVAL)
     try:
         return right.do(request, given)
@@ -215,4 +242,4 @@ def refusal(request: Request, right: Right, trouble: OSError) -> Refused:
 
 
 def _said(trouble: OSError) -> str:
-    return trouble.strerror or os.strerror(trouble.errno or 0)
+    return trouble.strerror or (os.strerror(trouble.errno) if trouble.errno else str(trouble))

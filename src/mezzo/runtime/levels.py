@@ -15,6 +15,7 @@ from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.pipeline import Plan
+from mezzo.ports import privileged
 from mezzo.ports.port import PortTable
 
 # The kernel draws from a sequence of its own; as far from the native one as those of threads are from each other.
@@ -53,7 +54,8 @@ class Levels:
         options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced, "apart": kernel.apart}
         options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
         old = before.parts[0] if before is not None and before.parts else None
-        part = Part.of(kernel, cells, before=old, **options)
+        with privileged.making(kernel.devices[kernel.entries[0][0]]):
+            part = Part.of(kernel, cells, before=old, **options)
         self.parts.append(part)
         part.set_word("random", old.word("random") if old is not None else (seed + APART) & WORD)
         part.set_word("epoch", old.word("epoch") if old is not None else 0)

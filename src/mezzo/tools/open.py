@@ -3,10 +3,11 @@
     sudo mezzo-open --install /usr/local/bin/mezzo-open --devices eth0,eth1
     sudo mezzo-open --listen /run/mezzo-open.sock --devices 'veth*' --users alice
 
-With --install it writes a small program that has the capabilities (cap_net_raw, cap_net_admin, cap_bpf) and opens these
-devices, for whoever may execute that file; `mezzo run` finds it on PATH and needs no sudo.  With --listen it waits at
-a socket (`mezzo run --open SOCKET`, or MEZZO_OPEN=SOCKET); started by systemd it takes the socket it is given.  With
-neither, its standard input is a connection: so the installed program is started.
+With --install it writes a small program that has the capabilities (cap_net_raw, cap_net_admin, cap_bpf, and
+cap_perfmon for the kernel's level of a router) and opens these devices, for whoever may execute that file; `mezzo run`
+finds it on PATH and needs no sudo.  With --listen it waits at a socket (`mezzo run --open SOCKET`, or
+MEZZO_OPEN=SOCKET); started by systemd it takes the socket it is given.  With neither, its standard input is a
+connection: so the installed program is started.
 
 It does nothing but what `mezzo.ports.privileged` lists, and what a router had changed (offload switches, MTU) it
 sets back when that router is gone.  A packet socket can be bound to any interface of its network namespace, so
