@@ -82,7 +82,8 @@ class _Placer:
         self.raced: dict[int, frozenset[str]] = {}
         self.left: dict[int, str] = {}  # what could be in the kernel, and why it is not
         self.roads: dict[int, Road] = {}  # behind queues
-        self.made: dict[tuple[Unit, int | None, frozenset[str]], Half] = {}
+        self.made: dict[tuple[str, int | None, frozenset[str]], Half] = {}
+        self.ports: dict[str, set[int]] = {}
         self.units: dict[str, Unit] = {}
 
     def run(self) -> Placement:
@@ -138,9 +139,10 @@ class _Placer:
 
     def cut(self, i: int) -> Half:
         most = COSTLY if self.level(i) == "auto" else None
-        key = self.whole(i), most, self.raced.get(i, frozenset())
+        unit, raced = self.whole(i), self.raced.get(i, frozenset())
+        key = unit.digest, most, raced
         if key not in self.made:
-            self.made[key] = half_of(*key)
+            self.made[key] = half_of(unit, most, raced)
         return self.made[key]
 
     def wire_half(self, element: Element) -> Half:
@@ -192,8 +194,16 @@ class _Placer:
         chain = self.chained().get(i)
         if chain is not None:
             return {0: (chain, 0)}
-        outputs = range(len(self.program.instances[i].outputs))
+        used = self.used(i)
+        outputs = [port for port in range(len(self.program.instances[i].outputs)) if used & {port, -1}]
         return {port: to for port in outputs if (to := self.next(i, port)) is not None}
+
+    def used(self, i: int) -> set[int]:
+        """The outputs of its half; -1 stands for any."""
+        unit = self.kernel_unit(i)
+        if unit.digest not in self.ports:
+            self.ports[unit.digest] = ports_of(unit)
+        return self.ports[unit.digest]
 
     def chained(self) -> dict[int, int]:
         """Elements between a queue and its device, and what comes behind each."""
@@ -271,8 +281,8 @@ class _Placer:
     def made_ways(self, i: int) -> dict[int, Port]:
         """Where packets come to that it has changed; where it changes none, all ways."""
         unit = self.kernel_unit(i)
-        ports = changed_ports(unit) or ports_of(unit)
-        return {port: to for port, to in self.behind(i).items() if port in ports or -1 in ports}
+        changed = changed_ports(unit)
+        return {port: to for port, to in self.behind(i).items() if not changed or changed & {port, -1}}
 
     def tamed(self, placed: set[int], entries: Sequence[int]) -> bool:
         """Takes other halves of those whose code would be wrong on several CPUs at once; whether there were some."""
@@ -318,9 +328,9 @@ class _Placer:
         found: dict[Port, list[Port]] = {}
         chained = self.chained()
         for i in sorted(placed):
-            used = ports_of(self.kernel_unit(i)) if i not in chained else set()
+            used = self.used(i) if i not in chained else set()
             for port, to in enumerate(self.program.instances[i].outputs):
-                if to is not None and (port in used or -1 in used) and self.next(i, port) is None:
+                if to is not None and used & {port, -1} and self.next(i, port) is None:
                     found.setdefault(to, []).append((i, port))
             if any(is_punt(n) for f in packet_functions(self.kernel_unit(i)) for n in nodes(f.body)):
                 for port in range(max(len(self.program.instances[i].inputs), 1)):
