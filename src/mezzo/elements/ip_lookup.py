@@ -10,7 +10,6 @@ table is also written out as code, longest prefix first, which is used until a h
 memory, and costs 1 ns where the trie costs 10.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from mezzo.elements import (
@@ -30,7 +29,7 @@ from mezzo.elements import (
     u64,
     write,
 )
-from mezzo.elements.ip_routes import Route, RouteList, RouteReader, parse_route, rows
+from mezzo.elements.ip_routes import Route, RouteList, parse_route, read_orders, rows
 from mezzo.wire.address import format_ip, mask_of, parse_ip
 
 NO_HOP = 0xFFFFFFFF
@@ -136,14 +135,12 @@ class _LiveTable(_RouteTable):
     @write("ctrl", "lines of add, set or remove and a route; all of them or, after an error, none")
     def ctrl(self, text):
         # Nothing is touched before every line is known to be right, and then all is changed at once.
-        reader = RouteReader(self.noutputs, self.env)
-        orders = [(c, reader.read(rest, c == "remove")) for c, rest in _commands(text)]
-        prefixes = list(dict.fromkeys((route.address, route.length) for _, route in orders))
+        orders = read_orders(text, self.noutputs, self.env)
+        prefixes = list(dict.fromkeys([route[:2] for _, route in orders]))
         now: dict[tuple[int, int], Route | None] = dict(zip(prefixes, self._get_all(prefixes), strict=True))
         for command, route in orders:
-            place = route.address, route.length
-            _check(command, route, now[place])
-            now[place] = None if command == "remove" else route
+            _check(command, route, now[route[:2]])
+            now[route[:2]] = None if command == "remove" else route
         self._apply(now)
 
     def _get_all(self, prefixes: list[tuple[int, int]]) -> list[Route | None]:
@@ -162,16 +159,6 @@ def _check(command: str, route: Route, old: Route | None) -> None:
         raise ConfigError(f"there is no route `{route.prefix if route.port < 0 else route}`")
     if command == "add" and old is not None:
         raise ConfigError(f"conflict with existing route `{old}`; `set` replaces it")
-
-
-def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """(command, route) of the lines of a batch."""
-    for line in text.splitlines():
-        command, rest = (*line.split(None, 1), "", "")[:2]
-        if command not in ("", "add", "set", "remove"):
-            raise ConfigError(f"`{command}` is not a command; write add, set or remove, and a route")
-        if command:
-            yield command, rest
 
 
 class _TrieTable(_RouteTable):
@@ -270,15 +257,14 @@ class RadixIPLookup(_TrieTable, _LiveTable):
         return found
 
     def _get_all(self, prefixes):
-        found = zip(prefixes, self.lpm.get_all(prefixes), strict=True)
-        return [None if number < 0 else self._route(*prefix, number) for prefix, number in found]
+        found = self.lpm.get_all([address for address, _ in prefixes], [length for _, length in prefixes])
+        pairs = zip(prefixes, found, strict=True)
+        return [None if number < 0 else self._route(*prefix, number) for prefix, number in pairs]
 
     def _apply(self, routes):
-        hops = {r.gateway << 32 | r.port for r in routes.values() if r is not None}
-        numbers = self._hops(hops)
-        self.lpm.change(
-            (*place, None if r is None else numbers[r.gateway << 32 | r.port]) for place, r in routes.items()
-        )
+        numbers = self._hops({r[2] << 32 | r[3] for r in routes.values() if r is not None})
+        values = [-1 if r is None else numbers[r[2] << 32 | r[3]] for r in routes.values()]
+        self.lpm.change([address for address, _ in routes], [length for _, length in routes], values)
         self.changed = True
 
     def _remove(self, address, length):

@@ -19,6 +19,7 @@ from mezzo.wire.address import format_ip, mask_of, parse_prefix
 
 FORM = "ADDRESS/LENGTH [GATEWAY] OUTPUT"
 FEW = 4096  # routes whose repeats are looked for without numpy
+ORDERS = {"add", "set", "remove"}
 _LENGTHS = {str(n): n for n in range(33)}
 
 
@@ -79,26 +80,31 @@ def _port(text: str, route: str, outputs: int) -> int:
     return port
 
 
-class RouteReader:
-    """Reads routes one by one; what follows a prefix is known from its second time on, and then it is quick."""
-
-    def __init__(self, outputs: int, env: Env) -> None:
-        self._outputs, self._env = outputs, env
-        self._known: dict[str, tuple[int, int]] = {}
-        self._masks = [mask_of(n) for n in range(33)]
-
-    def read(self, text: str, removal: bool = False) -> Route:
-        prefix, _, tail = text.partition(" ")
+def read_orders(text: str, outputs: int, env: Env) -> list[tuple[str, Route]]:
+    """The lines of a batch: (add, set or remove; the route).  What follows a prefix is read once, then known."""
+    known: dict[str, tuple[int, int]] = {}
+    masks = [mask_of(n) for n in range(33)]
+    to_bytes, inet, number = socket.inet_pton, socket.AF_INET, int.from_bytes
+    found = []
+    for line in text.splitlines():
+        command, _, rest = line.partition(" ")
+        prefix, _, tail = rest.partition(" ")
         address, _, length = prefix.partition("/")
         try:
-            n = _LENGTHS[length]
-            key = int.from_bytes(socket.inet_pton(socket.AF_INET, address), "big") & self._masks[n]
-            return Route(key, n, *self._known[tail])
+            n, (gateway, port) = _LENGTHS[length], known[tail]
+            found.append((command, Route(number(to_bytes(inet, address), "big") & masks[n], n, gateway, port)))
         except (OSError, KeyError, ValueError):
-            route = parse_route(text, self._outputs, self._env, removal)
-            if tail and tail == tail.strip():
-                self._known[tail] = route.gateway, route.port
-            return route
+            words = line.split(None, 1)
+            if not words:
+                continue
+            command = words[0]
+            route = parse_route("".join(words[1:]), outputs, env, command == "remove")
+            if tail and tail == tail.strip():  # more than a space would make the prefix empty
+                known[tail] = route.gateway, route.port
+            found.append((command, route))
+        if command not in ORDERS:
+            raise ValueError(f"`{command}` is not a command; write add, set or remove, and a route")
+    return found
 
 
 class RouteList:

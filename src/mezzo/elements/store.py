@@ -9,7 +9,7 @@ Packets in rings and slots are frame numbers; -1 is none.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mezzo.ir.module import State
@@ -105,17 +105,17 @@ class Lpm:
     def remove(self, key: int, length: int) -> bool:
         return self.by_length[length].pop(self._prefix(key, length), None) is not None
 
-    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
-        """Adds, replaces or (value None) removes many prefixes at once; of equal ones the last counts."""
-        for key, length, value in rows:
-            if value is None:
+    def change(self, keys: Sequence[int], lengths: Sequence[int], values: Sequence[int]) -> None:
+        """Adds, replaces or (value -1) removes many prefixes at once; of equal ones the last counts."""
+        for key, length, value in zip(keys, lengths, values, strict=True):
+            if value < 0:
                 self.remove(key, length)
             else:
                 self.add(key, length, value)
 
-    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+    def get_all(self, keys: Sequence[int], lengths: Sequence[int]) -> list[int]:
         """The values of exactly these prefixes, -1 for one that is not there."""
-        return [self.get(key, length) for key, length in prefixes]
+        return [self.get(key, length) for key, length in zip(keys, lengths, strict=True)]
 
     def get(self, key: int, length: int, default: int = -1) -> int:
         """The value of exactly this prefix."""

@@ -18,7 +18,7 @@ counted, and once they are the greater part everything is built anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,13 +96,11 @@ class Routes:
             self.merge()
         return before is not None
 
-    def change_all(self, changes: dict[int, int | None]) -> U64s:
-        """Many changes at once; the prefixes meant, sorted."""
+    def change_all(self, ids: U64s, wanted: Ints) -> None:
+        """Gives sorted prefixes their values, or none where that is -1."""
         self.merge()
-        ids = np.array(sorted(changes), np.uint64)
-        wanted = [changes[id] for id in ids.tolist()]
-        gone = np.array([v is None for v in wanted], bool)
-        values = np.array([v or 0 for v in wanted], np.uint32)
+        gone = wanted < 0
+        values = np.where(gone, 0, wanted).astype(np.uint32)
         there, at = self._where(ids)
         self.values[at[there & ~gone]] = values[there & ~gone]
         keep = np.ones(len(self.ids), bool)
@@ -111,7 +109,6 @@ class Routes:
         at = np.searchsorted(kept_ids, ids[fresh])
         self.ids, self.values = np.insert(kept_ids, at, ids[fresh]), np.insert(kept_values, at, values[fresh])
         self.count = len(self.ids)
-        return ids
 
     def _where(self, ids: U64s) -> tuple[npt.NDArray[np.bool_], Ints]:
         """(which of them are in the sorted arrays, where each is or would go)."""
@@ -346,22 +343,25 @@ class Poptrie:
         self.routes.change(Routes.id_of(key, length), value & 0xFFFF_FFFF)
         self._changed(key, length)
 
-    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
-        """Adds, replaces or (value None) removes many prefixes at once; of equal ones the last counts."""
-        wanted = {Routes.id_of(key, length): v if v is None else v & 0xFFFF_FFFF for key, length, v in rows}
-        if not wanted:
+    def change(self, keys: Sequence[int], lengths: Sequence[int], values: Sequence[int]) -> None:
+        """Adds, replaces or (value -1) removes many prefixes at once; of equal ones the last counts."""
+        if not len(keys):
             return
-        ids = self.routes.change_all(wanted)
-        if self._needs_names(np.array([v for v in wanted.values() if v is not None], np.uint32)):
+        ids = _ids(keys, lengths)
+        order = np.argsort(ids, kind="stable")
+        last = order[np.append(ids[order][1:] != ids[order][:-1], True)]
+        ids, wanted = ids[last], np.asarray(values, np.int64)[last]
+        self.routes.change_all(ids, wanted)
+        if self._needs_names(wanted[wanted >= 0].astype(np.uint32)):
             self._rebuild(named=True)
         elif self._nodes.used > 4 * self._live_nodes + 4096:
             self._rebuild()
         else:
             self._build_slots(ids)
 
-    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+    def get_all(self, keys: Sequence[int], lengths: Sequence[int]) -> list[int]:
         """The values of exactly these prefixes, -1 for one that is not there."""
-        return self.routes.get_all(np.array([Routes.id_of(*prefix) for prefix in prefixes], np.uint64))
+        return self.routes.get_all(_ids(keys, lengths))
 
     def remove(self, key: int, length: int) -> bool:
         if not self.routes.change(Routes.id_of(key, length), None):
@@ -412,13 +412,18 @@ class Poptrie:
 
     def load_arrays(self, keys: Any, lengths: Any, values: Any) -> None:
         """Replaces everything, from three arrays."""
-        key, length = np.asarray(keys, np.uint64), np.asarray(lengths, np.uint64)
-        beyond = np.uint64(32) - length
-        ids = key >> beyond << beyond << np.uint64(6) | length
         self.routes = Routes()
-        self.routes.replace(ids, np.asarray(values).astype(np.uint32))
+        self.routes.replace(_ids(keys, lengths), np.asarray(values).astype(np.uint32))
         self._reset()
         self._rebuild(named=self._needs_names(self.routes.values))
+
+
+def _ids(keys: Any, lengths: Any) -> U64s:
+    """Prefixes as `Routes` numbers them."""
+    key, length = np.asarray(keys, np.uint64), np.asarray(lengths, np.uint64)
+    beyond = np.uint64(32) - length
+    ids: U64s = key >> beyond << beyond << np.uint64(6) | length
+    return ids
 
 
 class HashLpm:
@@ -508,17 +513,17 @@ class HashLpm:
         self._publish()
         return True
 
-    def change(self, rows: Iterable[tuple[int, int, int | None]]) -> None:
-        """Adds, replaces or (value None) removes many prefixes; of equal ones the last counts."""
-        for key, length, value in rows:
-            if value is None:
+    def change(self, keys: Sequence[int], lengths: Sequence[int], values: Sequence[int]) -> None:
+        """Adds, replaces or (value -1) removes many prefixes; of equal ones the last counts."""
+        for key, length, value in zip(keys, lengths, values, strict=True):
+            if value < 0:
                 self.remove(key, length)
             else:
                 self.add(key, length, value)
 
-    def get_all(self, prefixes: Iterable[tuple[int, int]]) -> list[int]:
+    def get_all(self, keys: Sequence[int], lengths: Sequence[int]) -> list[int]:
         """The values of exactly these prefixes, -1 for one that is not there."""
-        return [self.get(key, length) for key, length in prefixes]
+        return [self.get(key, length) for key, length in zip(keys, lengths, strict=True)]
 
     def get(self, key: int, length: int, default: int = -1) -> int:
         """The value of exactly this prefix."""
