@@ -1,4 +1,4 @@
-"""Nothing grows however often ports are opened and closed: descriptors, threads, processes, mappings, memory, programs.
+"""Nothing grows however often ports are opened and closed: descriptors, threads, processes, mounts, memory, programs.
 
 MEZZO_CYCLES says how often, where a run may take longer than tests usually do.
 """
@@ -9,7 +9,7 @@ import gc
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 from mezzo.base import bpf
 from mezzo.ports import netmap
 from mezzo.runtime import Router
-from tests.ports.netlab import Pair, inside, wait_until
+from tests.ports.netlab import Pair, inside, namespace, veth_pair, wait_until
 from tests.ports.netmap_client import kernel_side
 
 pytestmark = pytest.mark.slow
@@ -48,6 +48,7 @@ def there() -> Counts:
         "descriptors": len(os.listdir(me / "fd")),
         "threads": len(os.listdir(me / "task")),
         "processes": len((me / "task" / str(os.getpid()) / "children").read_text().split()),
+        "mounts": sum(f"/mz{os.getpid()}x" in line for line in (me / "mountinfo").read_text().splitlines()),
         "mappings": sum("/" in line for line in (me / "maps").read_text().splitlines()),
         "bytes": int((me / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE"),
     }
@@ -60,15 +61,15 @@ def once(text: str) -> set[int]:
         return {int(number) for number in re.findall(r"mezzo_xsk, id (\d+)", router.read("f.port"))}
 
 
-def grown(text: str, cycles: int) -> tuple[Counts, set[int]]:
+def grown(cycle: Callable[[], set[int]], cycles: int) -> tuple[Counts, set[int]]:
     """What there is more at the end than after a fifth of the cycles, when all has been made that is made once."""
     programs: set[int] = set()
     for _ in range(cycles // 5):
-        once(text)
+        cycle()
     gc.collect()
     before = there()
     for _ in range(cycles - cycles // 5):
-        programs |= once(text)
+        programs |= cycle()
     gc.collect()
     after = there()
     return {name: after[name] - n for name, n in before.items()}, programs
@@ -102,10 +103,23 @@ def laboratory(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     "laboratory", [pytest.param(m, marks=pytest.mark.needs_root if m in ROOTED else ()) for m in WIRES], indirect=True
 )
 def test_nothing_grows_with_open_and_close(laboratory: str) -> None:
-    more, programs = grown(laboratory, CYCLES)
+    more, programs = grown(lambda: once(laboratory), CYCLES)
     assert more.pop("bytes") < LITTLE
     assert not any(more.values()), more
     if "METHOD XDP" in laboratory:
         assert len(programs) == CYCLES - CYCLES // 5
         wait_until(lambda: not programs & set(bpf.program_ids()))
         assert not any(link.program in programs for link in bpf.links())
+
+
+@pytest.mark.needs_root
+def test_jo02_networks_are_made_used_and_closed() -> None:
+    """Namespaces, a wire between them, and a router that changes both ends of it."""
+
+    def network() -> set[int]:
+        with namespace() as a, namespace() as b, veth_pair(a, b) as made, inside(a):
+            return once(FORWARD.format(a=made.a.name, b=made.a.name, more="MTU 1400", how="XDP"))
+
+    more, _ = grown(network, CYCLES)
+    assert more.pop("bytes") < LITTLE
+    assert not any(more.values()), more
