@@ -289,16 +289,16 @@ class _Placer:
         native = self.natively_reached(placed, entries)
         queues = {i: devices.queues_of(self.elements[i]) for i in entries}
         roads = {i: self.reached([i]) for i in entries}
-        found = False
+        found: dict[int, frozenset[str]] = {}
         for i in sorted(placed):
             sources = sum(queues[e] for e in entries if i in roads[e]) + (i in native)
             raced = self.raced_by(i, i in native) if sources > 1 and not has_wire(self.elements[i]) else frozenset()
-            if raced:
-                found = True
-                self.raced[i] = self.raced.get(i, frozenset()) | raced
-                self.halves[i] = self.cut(i)
-                self.roads.clear()
-        return found
+            found |= {i: raced} if raced else {}
+        for i, raced in found.items():
+            self.raced[i] = self.raced.get(i, frozenset()) | raced
+            self.halves[i] = self.cut(i)
+        self.roads = {} if found else self.roads
+        return bool(found)
 
     def raced_by(self, i: int, native: bool) -> frozenset[str]:
         """State that kernel code changes and that must not be changed by two at once: what packets look at, too; and of
