@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mezzo.elements import Element, Packet, Port, u32
+from mezzo.elements import Element, Packet, Port, Table, u32, u64
 
 
 class ReadsFar(Element):
@@ -48,3 +48,15 @@ class Keeps(Element):
         if q is not None:
             self.push(1, q)
         self.push(0, p)
+
+
+class LooksUp(Element):
+    """Asks a table."""
+
+    ports, processing = "1/1", "a/a"
+    seen: Table[u64, u64, 16]
+
+    def process(self, p: Packet) -> Port:
+        if self.seen.get(u64(p.u32(0)), 0) > 3:
+            p.paint = 3
+        return 0

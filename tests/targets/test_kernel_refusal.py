@@ -13,7 +13,7 @@ from mezzo.base import MezzoError
 from mezzo.elements import library
 from mezzo.pipeline import compile_text
 from mezzo.runtime import Router
-from mezzo.targets.kernel import KernelRefusal, frame, load, why_not
+from mezzo.targets.kernel import KernelRefusal, frame, load, lower, why_not
 from mezzo.targets.kernel.frame import Frame
 from mezzo.targets.kernel.refusal import WORDS, last_words
 from tests.targets import kernel_elements
@@ -24,7 +24,7 @@ Golden = Callable[[str, str], None]
 
 @pytest.fixture(autouse=True)
 def elements() -> Iterator[None]:
-    for name in ("ReadsFar", "ReadsAnywhere", "Pushes", "Keeps"):
+    for name in ("ReadsFar", "ReadsAnywhere", "Pushes", "Keeps", "LooksUp"):
         library.register(getattr(kernel_elements, name))
     yield
 
@@ -64,6 +64,11 @@ def test_Lo02_a_pointer_from_before_the_packet_moved(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Frame, "read_ends", only_once)
     golden("kernel/stale.txt", shown(refusal("Pushes")))
+
+
+def test_what_is_found_is_tested_first(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    monkeypatch.setattr(lower, "_at_found", lambda f, found, type, default: f.t.load(type, found))
+    golden("kernel/found.txt", shown(refusal("LooksUp")))
 
 
 def test_the_reason_is_the_last_thing_said() -> None:

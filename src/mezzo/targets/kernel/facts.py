@@ -84,6 +84,8 @@ class Facts:
                 self.data_moved()
                 self.memory_moved()
                 self.forget("front")
+            elif isinstance(node, ops.Copy | ops.CopyBlob):
+                self.memory_moved()
             elif isinstance(node, ops.MetaSet):
                 self.forget(node.field)
             elif isinstance(node, ops.MarkClear):
