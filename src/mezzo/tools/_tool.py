@@ -96,7 +96,9 @@ def flat_of(source: Source, strict: bool = False) -> Flat:
     """The flat configuration of a source; unless `strict`, a capitalised name nobody declared is a class's."""
     from mezzo.elements import library
     from mezzo.frontends.click import parse_click
-    from mezzo.pipeline.compile import is_class
+
+    def is_class(name: str) -> bool:
+        return library.maybe_find(name) is not None
 
     names = library.names_of_files()
     with without_collector():

@@ -63,13 +63,13 @@ def wanted(names: list[str]) -> list[str]:
 
 def provides(name: str) -> bool:
     """Whether a class or feature is there; `a|b` when one of them is."""
-    from mezzo.pipeline.compile import is_class
+    from mezzo.elements import library
 
     if "|" in name:
         return any(provides(part) for part in name.split("|"))
     if name in WITH_ELEMENT:
-        return is_class(WITH_ELEMENT[name])
-    return name in FEATURES or is_class(name)
+        return library.maybe_find(WITH_ELEMENT[name]) is not None
+    return name in FEATURES or library.maybe_find(name) is not None
 
 
 def all_names() -> set[str]:

@@ -59,8 +59,8 @@ def classes(args: argparse.Namespace) -> set[str]:
 
 
 def refuse_unknown(names: set[str]) -> None:
-    from mezzo.pipeline.compile import is_class
+    from mezzo.elements import library
 
-    unknown = sorted(name for name in names if not is_class(name))
+    unknown = sorted(name for name in names if library.maybe_find(name) is None)
     if unknown:
         raise MezzoError(Diagnostic(f"there is no element class {', '.join(unknown)}"))
