@@ -24,7 +24,7 @@ from tests.ports.netmap_client import kernel_side
 
 pytestmark = pytest.mark.slow
 CYCLES = int(os.environ.get("MEZZO_CYCLES", "30"))
-LITTLE = 2 << 20  # bytes that Python's own memory may vary by
+LITTLE = 4 << 20  # bytes that Python's own memory may vary by
 FORWARD = "f :: FromDevice({a}, METHOD {how}, {more}) -> Queue -> t :: ToDevice({b}, METHOD {how});"
 WIRES = {
     "XDP": ("{name}", "{name}", "PROMISC true, MTU 1400"),
