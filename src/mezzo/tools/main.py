@@ -26,6 +26,7 @@ _NOT_COMMANDS = {"main", "click"}
 _CLICK_TOOLS = {
     "click2xml": ["flatten", "--xml"],
     "clicktest": ["clicktest"],
+    "xml2click": ["xml2click"],
     **{
         f"click-{name}": [name]
         for name in (
