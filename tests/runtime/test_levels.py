@@ -117,6 +117,24 @@ def test_drops_are_the_sum_of_both_levels(device: tuple[str, str]) -> None:
         assert router.read("k.drop_reasons") == "3\tno pattern matches\n"
 
 
+def test_counted_connections_are_the_sum_of_both_levels(device: tuple[str, str]) -> None:
+    text = "k :: Classifier(12/0800, -) -> Discard; k[1] -> Queue -> d :: Discard;"
+    with over_levels(device, text, counted=True) as made:
+        arrive(made, packet("10.0.0.2"), 3)
+        push(made, "k", packet("10.0.0.2"))
+        push(made, "k", ethernet(0x0806, b""))
+        counts = {(c.src, c.src_port): n for c, n in made.edge_counts().items()}
+        assert (counts["from", 0], counts["k", 0], counts["k", 1]) == (3, 4, 1)
+
+
+def test_a_handler_tells_the_levels(device: tuple[str, str]) -> None:
+    with over_levels(device, "c :: Counter -> q :: Queue -> d :: Discard;", place="c=kernel") as router:
+        lines = [line.split("\t") for line in router.read("levels").splitlines()]
+        assert [line[:2] for line in lines] == [["from", "kernel"], ["c", "kernel"], ["q", "native"], ["d", "native"]]
+    with over_levels(device, "c :: Counter -> Discard;", place=()) as router:
+        assert router.read("levels") == ""
+
+
 def test_everything_native_has_no_part(device: tuple[str, str]) -> None:
     with over_levels(device, "c :: Counter -> Discard;", place=()) as router:
         assert router.parts == []

@@ -199,6 +199,12 @@ def _threads(router: Router) -> str:
     return _lines(["\t".join(row) for row in rows if row[0] in router.elements])
 
 
+def _levels(router: Router) -> str:
+    """A line an element: name, level, why; nothing where all is native because nobody wished otherwise."""
+    placement = router.plan.placement
+    return _lines([f"{row.name}\t{row.level}\t{row.why}" for row in placement.rows] if placement is not None else [])
+
+
 def _thread_load(router: Router) -> str:
     desks = router.team.desks if router.team is not None else []
     names = ("rounds", "sleeps", "task_count", "timer_count")
@@ -262,5 +268,6 @@ GLOBAL = {
     "thread_load": _read(
         "thread_load", _thread_load, "of each thread: number, rounds, sleeps, tasks and timers waiting"
     ),
+    "levels": _read("levels", _levels, "which elements are in the kernel, for all or part of their work, and why"),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }
