@@ -122,7 +122,6 @@ def run(args: argparse.Namespace) -> int:
             router.engine.epoch_ns = args.simtime_begin
         if not args.no_warnings:
             print_errors(router.plan.warnings)
-        open_control(router, args)
         status = write_flat(router, args.output) if args.output else 0
         if not args.quit:
             drive(router, args, source.file)
@@ -177,11 +176,12 @@ def drive(router: Router, args: argparse.Namespace, file: str) -> None:
     from mezzo.ports import privileged
     from mezzo.tools.run import stop_on_signals
 
-    privileged.renounce()
     if not router.elements and not args.no_warnings:
         print(f"{file}: warning: the configuration has no elements", file=sys.stderr)
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
     with stop_on_signals(router) as interrupted:
+        open_control(router, args)
+        privileged.renounce()
         router.run(until=interrupted)
     after, wall = resource.getrusage(resource.RUSAGE_SELF), time.monotonic() - began
     if args.time:

@@ -95,8 +95,6 @@ def main(args: argparse.Namespace) -> int:
     began = time.monotonic()
     privileged.use(args.open)
     with build(source, args, tracer) as router:
-        open_control(router, args)
-        privileged.renounce()
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         if router.plan.placement is not None and not args.quiet:
@@ -170,6 +168,8 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     progress, began = Progress(), time.monotonic()
     cpu, clock = time.process_time(), router.now_ns
     with stop_on_signals(router) as interrupted:
+        open_control(router, args)
+        privileged.renounce()
         ended = router.run(args.time, until=watcher(router, progress, interrupted, tracer))
     cpu_s, wall_s = time.process_time() - cpu, time.monotonic() - began
     progress.clear()
