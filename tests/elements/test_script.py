@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.elements import script_text
+from mezzo.elements import Handler, script_run, script_text
 from mezzo.elements.confparse import unquote_bytes
 from mezzo.elements.script_functions import FUNCTIONS
 from mezzo.elements.script_text import expand
@@ -366,3 +367,49 @@ def test_random_and_now(vectors: Any) -> None:
 def test_troubles(text: str, trouble: str) -> None:
     with pytest.raises(MezzoError, match=trouble):
         compile_text(script(text))
+
+
+def test_scripts_that_multiply_their_jumps_are_given_up(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand jumps of one script in each of a thousand of another would take hours."""
+    monkeypatch.setattr(script_run, "MOST_TOGETHER", 3000)
+    text = "a :: Script(TYPE PASSIVE, loop); s :: Script(print $(a.run), loop);"
+    printed, said, why, _ = run(text + "Script(wait 1, print 'still here', stop);")
+    assert (printed[-1], why) == ("still here", "stopped")
+    assert said.count("a :: Script: too many jumps, giving up") <= 4
+    assert "s :: Script: too many jumps, giving up" in said
+
+
+def test_a_script_that_jumps_little_may_be_called_often(run: Any) -> None:
+    text = """f :: Script(TYPE PASSIVE, set i 0, label l, set i $(add $i 1), goto l $(lt $i 9), return $i);
+s :: Script(set n 0, set t 0, label l, set t $(add $t $(f.run)), set n $(add $n 1), goto l $(lt $n 200), print $t,
+  stop);"""
+    assert run(text)[0] == ["1800"]
+
+
+def test_a_fault_in_a_handler_leaves_the_script_usable() -> None:
+    text = "s :: Script(TYPE PASSIVE, print $(c.rate), return 5); Idle -> c :: Counter -> Discard;"
+    with Router.from_click(text) as router:
+        table = router.elements["c"].handler_table
+        router.elements["c"].handler_table = {**table, "rate": Handler("rate", read=lambda element, text: 1 // 0)}
+        with pytest.raises(ZeroDivisionError):
+            router.read("s.run")
+        router.elements["c"].handler_table = table
+        assert router.read("s.run") == "5"
+
+
+ODD = [
+    "1", "-1", "1.5", "1e400", "9223372036854775807", "-9223372036854775808", "9" * 30, "0x1F", "017", "08", "abc",
+    '"a b"', "'x", '"', r"\<00>", r"\<ff", "true", "%d", '"%d %s"', '"%*.*f"', "%", "$", "é", "\udcff", "nan", "inf",
+    "", "1_0", "٣", "½", "1" * 5000, '"%-+0 #x"', "%c", "%n", '"%.99999d"', "%5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", sorted(set(FUNCTIONS) - {"kill"}))
+def test_functions_answer_or_refuse_whatever_they_are_given(function: str) -> None:
+    dice = random.Random(function)
+    for _ in range(300):
+        text = " ".join(dice.choice(ODD) for _ in range(dice.randint(0, 4)))
+        try:
+            assert isinstance(call(function, text), str)
+        except ValueError as trouble:
+            assert str(trouble)

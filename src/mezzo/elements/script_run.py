@@ -1,13 +1,15 @@
 """What a script does: it goes from instruction to instruction until it blocks (`pause`, `wait`) or ends.
 
 A timer, a `step`, a stop of the router, a packet, a signal or a handler makes it go on.  A step takes it past one
-blocking instruction.  A script that jumps `MOST_JUMPS` times without blocking is given up.
+blocking instruction.  A script that jumps `MOST_JUMPS` times without blocking is given up, and so is one among scripts
+that call each other and jump `MOST_TOGETHER` times in all.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,8 +23,26 @@ from mezzo.elements.script_text import expand
 from mezzo.elements.units import parse_duration, parse_int
 
 MOST_JUMPS = 1000
+MOST_TOGETHER = 100_000  # of scripts that one script calls, and those call
 MOST_SAID = 10
+MOST_SHOWN = 1000  # characters of a trouble
 ENDS = {END: "end", EXIT: "exit", ERROR: "error", STOP: "stop"}
+
+
+class _Together(threading.local):
+    """The jumps of all scripts that run inside one another."""
+
+    depth = jumps = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        self.depth -= 1
+        self.jumps = self.jumps if self.depth else 0
+
+
+TOGETHER = _Together()
 
 
 class Runner:
@@ -59,21 +79,31 @@ class Runner:
         self.steps += steps
         if self.running:  # an instruction told this very script
             return True
-        self.running, jumps = True, 0
+        self.running = True
         self.said.clear()
-        while jumps < MOST_JUMPS:
+        try:
+            with TOGETHER:
+                fine = self.go()
+        finally:
+            self.running, self.steps = False, 0
+        if not fine:
+            self.give_up()
+        return self.blocked
+
+    def go(self) -> bool:
+        """Instruction by instruction, until it blocks or ends; False where it jumps too often."""
+        jumps = 0
+        while jumps < MOST_JUMPS and TOGETHER.jumps < MOST_TOGETHER:
             self.jumped = False
             goes_on = self.do(self.program[self.at])
             if self.jumped:
                 jumps += 1
+                TOGETHER.jumps += 1
             elif not goes_on:
-                break
+                return True
             else:
                 self.at += 1
-        self.running, self.steps = False, 0
-        if jumps >= MOST_JUMPS:
-            self.give_up()
-        return self.blocked
+        return False
 
     def give_up(self) -> None:
         self.element.say(f"{self.element.name} :: {type(self.element).__name__}: too many jumps, giving up")
@@ -103,7 +133,8 @@ class Runner:
         self.said[text] += 1
         if self.said[text] > MOST_SAID:
             return
-        self.element.say(f"While executing '{self.element.name} :: {type(self.element).__name__}':\n  {text}")
+        shown = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+        self.element.say(f"While executing '{self.element.name} :: {type(self.element).__name__}':\n  {shown}")
 
     def jump(self, target: int) -> None:
         """Goes on at another place; pauses from there on count anew."""
