@@ -25,6 +25,9 @@ class Draft:
         self._counter = count()
         self._order: dict[str, int] = {name: next(self._counter) for name in self.instances}
         self._place: dict[Connection, int] = {}
+        self._by_class: dict[str, dict[str, None]] = {}
+        for name, instance in self.instances.items():
+            self._by_class.setdefault(instance.cls, {})[name] = None
         self._into: dict[str, dict[Connection, None]] = {name: {} for name in self.instances}
         self._out_of: dict[str, dict[Connection, None]] = {name: {} for name in self.instances}
         for connection in self._given.connections:
@@ -46,6 +49,7 @@ class Draft:
         """Add an element: last, or at a place, behind what is there."""
         assert instance.name not in self.instances, f"`{instance.name}` is there already"
         self.instances[instance.name] = instance
+        self._by_class.setdefault(instance.cls, {})[instance.name] = None
         self._order[instance.name] = place if place is not None else next(self._counter)
         self._into[instance.name] = {}
         self._out_of[instance.name] = {}
@@ -62,6 +66,7 @@ class Draft:
         """Take out an element and its connections."""
         for connection in {**self._into[name], **self._out_of[name]}:
             self.disconnect(connection)
+        del self._by_class[self.instances[name].cls][name]
         del self.instances[name], self._into[name], self._out_of[name]
 
     def configure(self, name: str, config: str) -> None:
@@ -105,8 +110,8 @@ class Draft:
         return [c for c in self._out_of[name] if port is None or c.src_port == port]
 
     def of_class(self, *classes: str) -> list[str]:
-        """The elements of these classes, in order."""
-        return [name for name, instance in self.instances.items() if instance.cls in classes]
+        """The elements of these classes, class by class, those that were added later last."""
+        return [name for cls in classes for name in self._by_class.get(cls, ())]
 
 
 def port_counts(connections: Iterable[Connection]) -> tuple[dict[str, int], dict[str, int]]:
