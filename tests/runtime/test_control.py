@@ -7,6 +7,7 @@ import random
 import resource
 import socket
 import stat
+import sys
 import threading
 
 import pytest
@@ -365,6 +366,15 @@ def test_what_a_client_sends_while_the_router_starts_waits(tmp_path):
     with running(text):
         assert found[0].greet().answer() == (200, b"1000")
         found[0].close()
+
+
+def test_the_interpreter_changes_hands_often_while_somebody_serves():
+    before = sys.getswitchinterval()
+    with Router.from_click("ControlSocket(TCP, 0);", target="python"):
+        with Router.from_click("ControlSocket(TCP, 0);", target="python"):
+            assert sys.getswitchinterval() == pytest.approx(control_server.SWITCH_S)
+        assert sys.getswitchinterval() == pytest.approx(control_server.SWITCH_S)
+    assert sys.getswitchinterval() == pytest.approx(before)
 
 
 # -- many, slow, silent, hostile
