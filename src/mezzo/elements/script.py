@@ -83,7 +83,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         if not program and self.kind == "DRIVER":
             program.append(Instruction("pause"))
         program.append(Instruction("stop" if self.kind == "DRIVER" else "end"))
-        self.script = Runner(self, program)
+        self._script = Runner(self, program)
 
     def kind_of(self, word, signals):
         """The TYPE, and into `numbers` the signals."""
@@ -94,7 +94,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
             wanted = "the signals' names behind it, as in TYPE SIGNAL INT" if kind == "SIGNAL" else "nothing behind it"
             raise ConfigError(f"TYPE {kind} has {wanted}")
         self.numbers = sorted({catchable(signal_number(name)) for name in signals})
-        self.pending, self.listening = set(), True
+        self._pending, self.listening = set(), True
         return kind
 
     def export(self, program):
@@ -103,8 +103,9 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         for name in names:
             if name in type(self).handler_table:
                 self.error(f"`{name}` cannot be exported: every script has a handler of this name")
-        own = {name: Handler(name, read=_variable(name), doc="an exported variable") for name in names}
-        self.handler_table = {**type(self).handler_table, **own}
+        if names:
+            own = {name: Handler(name, read=_variable(name), doc="an exported variable") for name in names}
+            self.handler_table = {**type(self).handler_table, **own}
 
     def initialize(self):
         if self.kind == "DRIVER":
@@ -125,13 +126,13 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def at_stop(self):
         """A DRIVER script is told that the router is to stop: does it want to go on?"""
-        return self.script.word != "stop" and self.advance(1)
+        return self._script.word != "stop" and self.advance(1)
 
     def advance(self, steps):
         """Goes on with the script; says whether it blocks.  An `error` that nobody asked for is said."""
-        blocks = self.script.advance(steps)
-        if self.script.failed:
-            self.script.complain(self.script.failed)
+        blocks = self._script.advance(steps)
+        if self._script.failed:
+            self._script.complain(self._script.failed)
         self.settle()
         return blocks
 
@@ -139,24 +140,24 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def came(self, number):
         """In the signal handler: takes note, for the next quiescent point."""
-        if number not in self.pending:
-            self.pending.add(number)
+        if number not in self._pending:
+            self._pending.add(number)
             self.router.post(lambda: self.signalled(number))
 
     def signalled(self, number):
-        self.pending.discard(number)
+        self._pending.discard(number)
         if not self.listening:
             DESK.declined(number)
             return
-        self.script.restart(signal_name(number))
+        self._script.restart(signal_name(number))
         self.advance(0)
 
     def settle(self):
         """Whether the script listens to signals, and keeps the router running for their sake."""
         if not self.numbers:
             return
-        started = self.script.asked != ""
-        self.listening = self.script.ended in LISTENS and not (started and self.script.blocked)
+        started = self._script.asked != ""
+        self.listening = self._script.ended in LISTENS and not (started and self._script.blocked)
         # No signal can move a virtual clock.
         if self.listening and not self.router.virtual:
             self.router.awaited.add(self.name)
@@ -173,12 +174,12 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
     @python
     def begin(self):
         # Every element is ready now.
-        self.script.prepare()
+        self._script.prepare()
 
     @python
     def timer(self):
         # The first time it fires to start the script.
-        self.advance(1 if self.script.waiting else 0)
+        self.advance(1 if self._script.waiting else 0)
 
     @entry
     def arm(self, ns: u64):
@@ -216,7 +217,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
     @python
     def output_for(self, port):
         """Runs the script for a packet: the output that it returns, or -1."""
-        script = self.script
+        script = self._script
         script.variables["input"] = str(port)
         script.restart("")
         self.advance(0)
@@ -229,7 +230,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         try:
             port = int(text == "false") if text in ("true", "false") else parse_int(text)
         except ValueError as trouble:
-            self.script.complain(str(trouble))
+            self._script.complain(str(trouble))
             return -1
         return port if 0 <= port < self.noutputs else -1
 
@@ -241,7 +242,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     @write("goto", "goes on at a label")
     def goto(self, text):
-        self.script.jump_to(text.strip())
+        self._script.jump_to(text.strip())
         self.advance(0)
 
     @write("run", "runs the script from its first instruction")
@@ -250,12 +251,12 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     @read("run", "runs the script with arguments and gives what it returns", param=True)
     def run(self, text, asked="run", written=False):
-        self.script.restart(text.strip(), asked, written)
-        self.script.advance(0)
+        self._script.restart(text.strip(), asked, written)
+        self._script.advance(0)
         self.settle()
-        if self.script.failed is not None:
-            raise ValueError(self.script.failed or "the script ended with an error")
-        return self.script.result
+        if self._script.failed is not None:
+            raise ValueError(self._script.failed or "the script ended with an error")
+        return self._script.result
 
     def other_handler(self, name):
         if self.kind != "PROXY":
@@ -270,7 +271,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     @read("get", "the value of a variable", param=True)
     def get(self, text):
-        found = self.script.value_of(text.strip())
+        found = self._script.value_of(text.strip())
         if found is None:
             raise ValueError(f"there is no variable `{text.strip()}`")
         return found
@@ -278,16 +279,16 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
     @write("set", "sets a variable: NAME TEXT")
     def put(self, text):
         name, value = split_first(text)
-        self.script.variables[name] = value
+        self._script.variables[name] = value
 
     @read("shift", "takes the first word off a variable, $args if none is named", param=True)
     def shift(self, text):
         name = text.strip() or "args"
         first, left = split_first(self.get(name))
         if name == "args":
-            self.script.args = left
+            self._script.args = left
         else:
-            self.script.variables[name] = left
+            self._script.variables[name] = left
         return first
 
     @read("now", "the router's time, seconds since 1970")
@@ -313,18 +314,18 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def has(self, path, way):
         try:
-            return getattr(self.router.handlers.find(self.script.path_of(path))[1], way) is not None
+            return getattr(self.router.handlers.find(self._script.path_of(path))[1], way) is not None
         except MezzoError:
             return False
 
     @read("hasname", "are these names of elements", param=True)
     def hasname(self, text):
-        paths = [self.script.path_of(f"{name}.name") for name in split_words(text)]
+        paths = [self._script.path_of(f"{name}.name") for name in split_words(text)]
         return show_bool(all(path.removesuffix(".name") in self.router.elements for path in paths))
 
 
 def _variable(name):
-    return lambda element, text: element.script.variables.get(name, "")
+    return lambda element, text: element._script.variables.get(name, "")
 
 
 def _function(name):
