@@ -155,7 +155,7 @@ class Part:
                     groups[at : at + 1] = halves(groups[at])
                 elif careful:
                     raise
-                careful = careful or not halve
+                careful = not halve
                 self._unload(start)
                 continue
             self.number, self.exits = number, joints.exits

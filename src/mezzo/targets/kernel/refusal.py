@@ -36,7 +36,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"unreachable insn", "a part of the program cannot be reached"),
     (r"jump out of range|invalid BPF_LD_IMM", "the instructions are not well formed: a mistake of mezzo's"),
 )  # fmt: skip
-TOO_MUCH = r"too large|too many|sequence of \d+ jumps|stack (?:size|limit|depth)|jump out of range|stack off="
+TOO_MUCH = r"too large|too many|sequence of \d+ jumps|stack (?:size|limit|depth)|jump out of range|write to stack"
 _AT = re.compile(r"^(\d+): \(", re.M)
 LAST_LINES = 3
 
@@ -64,7 +64,7 @@ def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> Kernel
 def last_words(log: str) -> str:
     """What the verifier said last, without its statistics and the state of registers."""
     lines = [x.strip() for x in log.splitlines()]
-    said = [x for x in lines if x and not re.match(r"(processed|verification time|stack depth) |\d+: |;|from \d+", x)]
+    said = [x for x in lines if x and not re.match(r"(processed|verification time|stack depth|Global function) |\d+: |;|from \d+", x)]
     return "\n".join(said[-LAST_LINES:])
 
 
