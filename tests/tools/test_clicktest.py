@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -272,6 +275,22 @@ def test_what_a_script_leaves_running_is_ended_and_it_may_not_last(mezzo, folder
             assert stream.read().split(")")[1].split()[0] == "Z"  # ended, and waits for somebody to ask
     except FileNotFoundError:
         pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_by_a_signal_leaves_nothing(folder, number):
+    (folder / "a.clicktest").write_text("%script\necho $$ > ../pid\nsleep 79\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "mezzo", "clicktest", "-j", "2", "a.clicktest", "a.clicktest", "a.clicktest"],
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 30
+    while not (folder / "pid").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    child.send_signal(number)
+    assert child.wait(20) in (130, 128 + number)
+    assert not list(folder.glob("clicktest*"))
 
 
 def test_results_as_json_several_at_a_time_and_shown_files(mezzo, folder):

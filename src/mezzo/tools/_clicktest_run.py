@@ -15,6 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ NAMES = ("stdin", "stdout", "stderr")
 PATIENCE_S = 0.5
 
 _running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()  # scripts that start from now on end at once
 
 
 @dataclass
@@ -132,6 +134,8 @@ class _Runner:
                 cwd=self._folder, env=self._environment, start_new_session=True,
             )  # fmt: skip
             _running.add(child)
+            if _ending.is_set():
+                _signal(child, signal.SIGKILL)
             try:
                 status = child.wait(self._settings.timeout_s)
             except subprocess.TimeoutExpired:
@@ -266,8 +270,14 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
+def begin() -> None:
+    """Before the first test."""
+    _ending.clear()
+
+
 def end_all() -> None:
-    """Ends the scripts that are running, when the tests are interrupted."""
+    """Ends the scripts that are running or about to, when the tests are interrupted."""
+    _ending.set()
     for child in list(_running):
         _signal(child, signal.SIGKILL)
 

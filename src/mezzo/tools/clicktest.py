@@ -12,15 +12,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._clicktest_file import TestCase, read_tests
-from mezzo.tools._clicktest_run import Outcome, Settings, end_all, run_test, script_text, tools_folder, write_files
+from mezzo.tools._clicktest_run import (
+    Outcome,
+    Settings,
+    begin,
+    end_all,
+    run_test,
+    script_text,
+    tools_folder,
+    write_files,
+)
 from mezzo.tools._source import VARIABLE
 from mezzo.tools._terminal import Progress
 
@@ -99,7 +111,8 @@ def run_all(
     """Runs them, several at a time, and tells of each in order."""
     numbered = list(enumerate(test for _, tests in found for test in tests))
     progress, outcomes = Progress(), list[Outcome]()
-    with tempfile.TemporaryDirectory() as spare, ThreadPoolExecutor(max(1, args.jobs)) as pool:
+    begin()
+    with ended_in_order(), tempfile.TemporaryDirectory() as spare, ThreadPoolExecutor(max(1, args.jobs)) as pool:
         tools = tools_folder(Path(spare))
         running = [pool.submit(run_test, test, settings, number, tools) for number, test in numbered]
         try:
@@ -115,6 +128,21 @@ def run_all(
             raise
     progress.clear()
     return outcomes
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM and SIGHUP end this as Ctrl-C does: scripts are ended and folders removed."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def tell(test: TestCase, outcome: Outcome, verbose: int) -> None:
