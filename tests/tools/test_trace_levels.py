@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from mezzo.base import bpf
 from mezzo.runtime import Router
 from mezzo.targets.kernel.notes import Ring
 from mezzo.tools._trace import Path, Tracer, as_json, render
-from tests.ports.netlab import Pair, inside, namespace, raw_socket, veth_pair
+from tests.ports.netlab import Pair, inside, ip, namespace, raw_socket, veth_pair
 
 pytestmark = pytest.mark.needs_root
 TEXT = """f :: FromDevice({device}, METHOD XDP, PROMISC true) -> Paint(3) -> k :: Classifier(12/0800, 12/0806, 12/86DD);
@@ -33,8 +34,8 @@ def frame(kind: int, size: int = 60) -> bytes:
 def traced(pair: Pair, limit: int) -> Iterator[tuple[Router, Tracer, list[Path]]]:
     done: list[Path] = []
     tracer = Tracer(limit, done.append)
-    text = TEXT.format(device=pair.a.name)
-    with inside(pair.a.ns), Router.from_click(text, place="auto", frames=2048, trace=tracer.seen) as router:
+    options: dict[str, Any] = {"place": "auto", "frames": 2048, "frame_size": 4096, "trace": tracer.seen}
+    with inside(pair.a.ns), Router.from_click(TEXT.format(device=pair.a.name), **options) as router:
         tracer.attach(router)
         yield router, tracer, done
 
@@ -96,6 +97,16 @@ def test_equal_packets_go_on_in_their_order(pair: Pair) -> None:
     paths = follow(pair, [frame(ARP)] * 4)
     assert [path.number for path in paths] == [1, 2, 3, 4]
     assert all(path.end == "ended in d" for path in paths)
+
+
+def test_a_packet_that_a_note_has_no_room_for(pair: Pair) -> None:
+    """Its first bytes are told, and it is known again by them."""
+    for end in (pair.a, pair.b):
+        ip("link", "set", end.name, "mtu", "3000", ns=end.ns)
+    whole = frame(ARP) + bytes(2400)
+    first, second = follow(pair, [whole, frame(ARP)])
+    assert [path.end for path in (first, second)] == ["ended in d"] * 2
+    assert len(first.first.data) == 2048 and first.last.data == whole
 
 
 def test_notes_that_the_ring_has_no_room_for_are_counted(pair: Pair) -> None:

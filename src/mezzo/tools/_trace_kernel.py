@@ -6,15 +6,30 @@ keeps the order, and notes are read before a packet that follows them is looked 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mezzo.elements.element import Element
 from mezzo.packet.arena import META, Packet
 from mezzo.runtime import Router
 from mezzo.targets.kernel import Part, record
-from mezzo.targets.kernel.notes import Note, Ring, blamed
+from mezzo.targets.kernel.notes import MOST, Note, Ring, blamed
 from mezzo.tools._snapshot import Snapshot, changes
 from mezzo.tools._trace import Path, Step, Tracer
 
 KERNEL = "kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class Rising:
+    """A packet on its way up to input `to`; `cut`: a note had room for its first bytes alone."""
+
+    path: Path
+    to: tuple[int, int]
+    cut: bool
+
+    def is_of(self, data: bytes) -> bool:
+        known = self.path.last.data
+        return data.startswith(known) if self.cut else data == known
 
 
 class KernelTrail:
@@ -24,7 +39,7 @@ class KernelTrail:
         self.tracer, self.part = tracer, part
         self.elements, self.program = router.plan.elements, router.plan.program
         self.paths: dict[int, Path] = {}  # by the packet's number in the kernel
-        self.rising: list[tuple[tuple[int, int], Path]] = []  # with the input at which they natively go on
+        self.rising: list[Rising] = []
         self.sent: list[Path] = []  # out by a wire, unless a note to come says that it took none
         self.ring = Ring(part)
         self.ring.follow(tracer.limit)
@@ -44,7 +59,9 @@ class KernelTrail:
         if note.kind == "in":
             self._step(path, note)
         elif note.kind == "up":
-            self.rising.append((self._target(note), path))
+            assert note.packet is not None, "a packet that goes up is told"
+            cut = note.value == record.WHOLE or len(note.packet[1]) >= MOST
+            self.rising.append(Rising(path, self._target(note), cut))
         elif note.kind == "out":
             path.end = f"ended in {path.steps[-1].element}"
             self.sent.append(path)
@@ -84,13 +101,13 @@ class KernelTrail:
 
     def _forget(self, path: Path) -> None:
         self.paths = {number: one for number, one in self.paths.items() if one is not path}
-        self.rising = [one for one in self.rising if one[1] is not path]
+        self.rising = [one for one in self.rising if one.path is not path]
 
     def risen(self, element: Element, port: int, packet: Packet) -> Path | None:
         """The path of a packet that natively comes to an input for the first time, if it came from the kernel."""
         self.read()
         data, here = bytes(packet.data), (element.index, port)
-        found = next((path for to, path in self.rising if to == here and path.last.data == data), None)
+        found = next((one.path for one in self.rising if one.to == here and one.is_of(data)), None)
         if found is not None:
             self._forget(found)
         return found
@@ -99,7 +116,7 @@ class KernelTrail:
         """All that is known at the end: packets on their way up, and those of which the ring had no room for a note."""
         self.read()
         self.read()
-        rising = [path for _, path in self.rising]
+        rising = [one.path for one in self.rising]
         for path in [*self.paths.values()]:
             lost = f"lost sight of: {self.ring.lost} notes were lost"
             path.end = "still on its way up" if path in rising else lost
