@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 CONFIGS = sorted(EXAMPLES.rglob("*.click"))
 # Examples that change the machine: they need root, and are run by hand.
 BY_HAND = {"record_demo.py"}
-LIVE = {"mirror.py"}  # on interfaces: tests/examples/test_live_examples.py
+LIVE = {"mirror.py", "fastpath.py"}  # on interfaces: tests/examples/test_live_examples.py
 PROGRAMS = sorted(p for p in EXAMPLES.glob("*.py") if p.name not in BY_HAND | LIVE)
 INTERFACES = ("DEV0=lo", "DEV1=lo")
 

@@ -17,7 +17,7 @@ from tests.ports import netlab
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_root]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-METHODS = pytest.mark.parametrize("method", ["XDP", "PACKET"])
+METHODS = pytest.mark.parametrize("method", ["XDP", "PACKET", "XDP, what can be in the kernel"])
 
 
 @contextmanager
@@ -30,7 +30,9 @@ def between(count: int, config: str, names: str, method: str, *words: str) -> It
         for number, pair in enumerate(pairs, 1):
             netlab.ip("address", "add", f"10.5.0.{number}/24", "dev", pair.a.name, ns=pair.a.ns)
         devices = [f"{name}={pair.b.name}" for name, pair in zip(names.split(), pairs, strict=True)]
-        command = ["run", str(EXAMPLES / config), *devices, f"METHOD={method}", *words]
+        method, _, below = method.partition(", ")
+        place = ["--place", "auto"] if below else []
+        command = ["run", *place, str(EXAMPLES / config), *devices, f"METHOD={method}", *words]
         process = stack.enter_context(netlab.mezzo_in(middle, *command))
 
         def is_up() -> bool:
@@ -133,7 +135,7 @@ def test_the_shaper(method: str) -> None:
         assert took > 0.9
 
 
-@METHODS
+@pytest.mark.parametrize("method", ["XDP", "PACKET"])
 def test_the_mirror(method: str) -> None:
     with netlab.namespace() as host, netlab.namespace() as glass, netlab.veth_pair(host, glass) as pair:
         netlab.ip("address", "add", "10.5.0.1/24", "dev", pair.a.name, ns=host)
@@ -153,3 +155,18 @@ def test_the_mirror(method: str) -> None:
             said, trouble = process.communicate(timeout=10)
     assert trouble == ""
     assert "20 datagrams turned round" in said
+
+
+def test_the_door() -> None:
+    """In XDP alone: who is on the list gets no answer, others that of the host."""
+    with netlab.namespace() as host, netlab.namespace() as inner, netlab.veth_pair(host, inner, net="10.5.0") as pair:
+        netlab.ip("address", "add", "10.5.0.7/24", "dev", pair.a.name, ns=host)
+        words = [sys.executable, str(EXAMPLES / "fastpath.py"), pair.b.name, "10.5.0.7"]
+        with netlab.started_in(inner, words) as process:
+            assert process.stdout.readline().startswith("2 in the kernel, 1 in the kernel for")  # type: ignore[union-attr]
+            netlab.wait_until(lambda: answers(host, "10.5.0.2"))
+            assert not answers(host, "10.5.0.2", "-I", "10.5.0.7")
+            assert answers(host, "10.5.0.2", "-I", "10.5.0.1")
+            process.terminate()
+            said, trouble = process.communicate(timeout=10)
+    assert (said, trouble) == ("{('door', 'blocked'): 1}\n", "")

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from mezzo.ports import _attach, _ethtool
+from mezzo.runtime import Router
 from tests.examples.test_live_router import (  # noqa: F401  the same must be true here
+    EXAMPLE,
     Lab,
     iperf3,
     standing,
@@ -152,3 +154,39 @@ def switches(lab: Lab) -> list[tuple[bool, bool]]:
             there = _ethtool.features(device)
         found.append((there["rx-gro"].active, there["tx-checksum-ip-generic"].active))
     return found
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "here"),
+    [
+        ("firewall.click", "INSIDE OUTSIDE", {"in/filter": "kernel", "out/filter": "kernel", "in/check": "kernel"}),
+        ("bridge.click", "A B C D", {"switch": "kernel+native", "a/in": "kernel", "a/out": "kernel"}),
+    ],
+)
+def test_what_other_examples_do_in_the_kernel(config: str, names: str, here: dict[str, str]) -> None:
+    """Ping there and back: what the first packets do not know yet comes up, and then nothing."""
+    with ExitStack() as stack:
+        middle = stack.enter_context(netlab.namespace())
+        hosts = [stack.enter_context(netlab.namespace()) for _ in names.split()]
+        pairs = [stack.enter_context(netlab.veth_pair(host, middle)) for host in hosts]
+        for number, pair in enumerate(pairs, 1):
+            netlab.ip("address", "add", f"10.5.0.{number}/24", "dev", pair.a.name, ns=pair.a.ns)
+        stack.enter_context(netlab.inside(middle))
+        devices = dict(zip(names.split(), (pair.b.name for pair in pairs), strict=True)) | {"METHOD": "XDP"}
+        text = (EXAMPLE.parent / config).read_text()
+        router = stack.enter_context(Router.from_click(text, config, devices, place="auto"))
+        levels = {row.name: row.level for row in router.plan.placement.rows}
+        assert {name: levels[name] for name in here} == here
+        above = [name for name in router.elements if "FromDevice" in name]
+
+        def risen() -> int:
+            return sum(int(router.read(f"{name}.risen")) for name in above)
+
+        ping = ["ip", "netns", "exec", hosts[0], "ping", "-n", "-W1", "-i0.002", "10.5.0.2", "-c"]
+        seen = []
+        for count in ("5", "100"):
+            process = stack.enter_context(netlab.started_in("", [*ping, count]))
+            router.run(seconds=10, until=lambda p=process: p.poll() is not None)
+            assert f"{count} received" in process.communicate()[0]
+            seen.append(risen())
+        assert seen[1] - seen[0] <= 2  # ARP may be asked again
