@@ -9,8 +9,8 @@ keeps the name of the one it stands for, and with it its handlers' paths.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mezzo.base import Diagnostic, MezzoError, Span
@@ -54,46 +54,51 @@ class _Worker:
         self._numbers: Counter[str] = Counter()
         self._taken = {name.rpartition("/")[0] for name in graph.instances}
 
-    def _first(self, finder: Finder, counted: Counter[str]) -> dict[tuple[str, str], None]:
+    def _first(self, finder: Finder, counted: Counter[str]) -> _Waiting:
         role = min(finder.shape.roles, key=lambda r: counted[finder.shape.roles[r].cls])
-        return {(role, name): None for name in self.draft.of_class(finder.shape.roles[role].cls)}
+        waiting = _Waiting()
+        for name in self.draft.of_class(finder.shape.roles[role].cls):
+            waiting.add(role, name)
+        return waiting
 
     def run(self) -> None:
         while self._step():
             if self.applied.total() > self._limit:
-                names = " and ".join(f"`{name}`" for name, _ in self.applied.most_common(2))
-                place = next(r.span for r in self._rules if r.name == self.applied.most_common(1)[0][0])
-                raise MezzoError(
-                    Diagnostic(
-                        f"after {self._limit} replacements there is still something to replace: {names} go on for ever",
-                        place,
-                        hint="a replacement must not make what another pattern replaces by the first again",
-                    )
-                )
+                raise self._endless()
+
+    def _endless(self) -> MezzoError:
+        often = [name for name, _ in self.applied.most_common(2)]
+        names = " and ".join(f"`{name}`" for name in often)
+        place = next(rule.span for rule in self._rules if rule.name == often[0])
+        message = f"after {self._limit} replacements there is still something to replace: {names} go on for ever"
+        hint = "a replacement must not make what another pattern replaces by the first again"
+        return MezzoError(Diagnostic(message, place, hint=hint))
 
     def _step(self) -> bool:
         """Replace the first match there is."""
         for number, finder in enumerate(self._finders):
             waiting = self._waiting[number]
             while waiting:
-                role, name = next(iter(waiting))
+                role, name = waiting.first()
                 match = finder.find(self.draft, role, name) if name in self.draft.instances else None
                 if match is not None:
                     self._replace(number, match)
                     return True
-                del waiting[role, name]
+                waiting.drop_first()
         return False
 
     def _replace(self, number: int, match: Match) -> None:
         rule, draft = self._rules[number], self.draft
-        old = {role: draft.instances[name] for role, name in match.cast.items()}
-        places = list(match.cast.values())
-        for name in places:
-            # Dropped only when the new ones have their places.
-            for connection in {*draft.into(name), *draft.out_of(name)}:
-                draft.disconnect(connection)
-        names = self._add(rule, old, match)
-        shape = rule.replacement
+        names = self._add(rule, {role: draft.instances[name] for role, name in match.cast.items()}, match)
+        self._connect(rule.replacement, names, match)
+        for name in names.values():
+            self._origins[name] = number
+        self.applied[rule.name] += 1
+        changed = [*names.values(), *(c.src for c, _ in match.into), *(c.dst for c, _ in match.out_of)]
+        self._look_again(dict.fromkeys(changed))
+
+    def _connect(self, shape: Shape, names: Mapping[str, str], match: Match) -> None:
+        draft = self.draft
         for c in shape.connections:
             draft.connect(Connection(names[c.src], c.src_port, names[c.dst], c.dst_port))
         for c, port in match.into:
@@ -103,11 +108,6 @@ class _Worker:
             for role, end in shape.outputs.get(port, ()):
                 draft.connect(Connection(names[role], end, c.dst, c.dst_port))
         self._pass_through(shape, match)
-        for name in names.values():
-            self._origins[name] = number
-        self.applied[rule.name] += 1
-        changed = [*names.values(), *(c.src for c, _ in match.into), *(c.dst for c, _ in match.out_of)]
-        self._look_again(dict.fromkeys(changed))
 
     def _add(self, rule: Rule, old: dict[str, Instance], match: Match) -> dict[str, str]:
         """Put the new elements where the old ones were; their names by role."""
@@ -145,5 +145,27 @@ class _Worker:
         for number, finder in enumerate(self._finders):
             for name in changed:
                 instance = self.draft.instances.get(name)
-                if instance is not None:
-                    self._waiting[number].update({(role, name): None for role in finder.roles_of(instance.cls)})
+                for role in finder.roles_of(instance.cls) if instance is not None else ():
+                    self._waiting[number].add(role, name)
+
+
+class _Waiting:
+    """What one pattern has to look at: an element in a role, each once, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self._order: deque[tuple[str, str]] = deque()
+        self._known: set[tuple[str, str]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
+    def add(self, role: str, name: str) -> None:
+        if (role, name) not in self._known:
+            self._known.add((role, name))
+            self._order.append((role, name))
+
+    def first(self) -> tuple[str, str]:
+        return self._order[0]
+
+    def drop_first(self) -> None:
+        self._known.remove(self._order.popleft())

@@ -38,35 +38,35 @@ class Mark(NamedTuple):
 
 def marks(text: str) -> list[Mark]:
     """The coloured parts in order; what lies between them is plain."""
-    return sorted(_marks(text), key=lambda mark: mark.begin)
+    parts = list(_parts(text))
+    said = [number for number, part in enumerate(parts) if part.kind not in ("comment", "directive")]
+    for before, number, behind in zip([-1, *said], said, [*said[1:], -1], strict=False):
+        if parts[number].kind == "name":
+            around = [parts[n].kind if n >= 0 else "" for n in (before, behind)]
+            parts[number] = parts[number]._replace(kind=_kind_of_name(*around))
+    return [part._replace(kind=_SHOWN.get(part.kind, part.kind)) for part in parts if part.kind not in _SILENT]
 
 
-def _marks(text: str) -> Iterator[Mark]:
-    held: Mark | None = None  # a name, until it is known whether `::` or a configuration string follows
+_SILENT = ("declares", "open")
+_SHOWN = {"elementclass": "keyword"}
+
+
+def _kind_of_name(before: str, behind: str) -> str:
+    if behind == "declares":
+        return "declared"
+    return {"declares": "class", "elementclass": "defined"}.get(before, "name")
+
+
+def _parts(text: str) -> Iterator[Mark]:
+    """The parts by their form alone; a keyword `elementclass` has a kind of its own."""
     before, pos = "", 0
     while (m := _PART.search(text, pos)) is not None:
         kind, pos = m.lastgroup or "", m.end()
-        begin = m.start()
-        if kind == "open":
-            if before in ("name", "class", "keyword"):
-                pos = config_end(text, pos)
-                yield from [held] if held else []
-                yield Mark("config", m.end(), pos)
-                held = None
-            before = ""
-            continue
-        if kind == "declares" and held is not None:
-            yield Mark("declared", held.begin, held.end)
-            held, before = None, "declares"
-            continue
-        yield from [held] if held and kind not in ("comment", "directive") else []
-        held = None if kind not in ("comment", "directive") else held
         if kind == "name" and m.group() in KEYWORDS:
-            kind = "keyword"
-        if kind == "name":
-            held = Mark({"declares": "class", "elementclass": "defined"}.get(before, "name"), begin, pos)
-        elif kind != "declares":
-            yield Mark(kind, begin, pos)
-        if kind not in ("comment", "directive"):
-            before = "elementclass" if m.group() == "elementclass" else kind
-    yield from [held] if held else []
+            kind = "elementclass" if m.group() == "elementclass" else "keyword"
+        if kind == "open" and before in ("name", "keyword"):
+            pos = config_end(text, pos)
+            yield Mark("config", m.end(), pos)
+        else:
+            yield Mark(kind, m.start(), pos)
+        before = kind if kind not in ("comment", "directive") else before
