@@ -16,6 +16,7 @@ from typing import Any
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.pipeline import Plan
 from mezzo.ports import privileged
+from mezzo.ports.level import hand_out
 from mezzo.ports.port import PortTable
 
 # The kernel draws from a sequence of its own; as far from the native one as those of threads are from each other.
@@ -69,9 +70,12 @@ class Levels:
     def replace(self, before: Levels, ports: PortTable) -> None:
         """Puts the programs of this in the place of those of `before`, on the interfaces that ports have open: from one
         packet to the next, and none meets no program.  Those of `before` are let go of; state that both have stays."""
-        links = {port.device: port.link_fd for port in ports if getattr(port, "link_fd", -1) >= 0}
-        for old, new in zip(before.parts, self.parts, strict=False):
-            old.replaced_by(new, links)
+        there = {port.device: port for port in ports}
+        for part in self.parts:
+            hand_out(self.plan.elements, part)
+            for root, (i, _) in zip(part.roots, part.plan.entries, strict=True):
+                if (port := there.get(part.plan.devices[i])) is not None:
+                    port.replace_root(root.fd)
         before.close()
 
     def close(self) -> None:
