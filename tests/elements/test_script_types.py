@@ -115,6 +115,16 @@ s[0] -> Unqueue -> out0 :: Collect; s[1] -> out1 :: Collect;"""
     vectors(text, give={"in0": packets}, want={"out0": [b"1", b"3"], "out1": [b"2", b"4"]}, drops={})
 
 
+def test_packets_meet_scripts_on_the_thread_of_python() -> None:
+    text = """InfiniteSource(LIMIT 40) -> Queue -> s :: Script(init i 0, set i $(add $i 1)) -> u :: Unqueue -> Discard;
+t :: InfiniteSource(LIMIT 40) -> p :: Script(end) -> Discard; StaticThreadSched(u 1);"""
+    with Router.from_click(text, threads=2) as router:
+        assert router.run() == "done"
+        assert router.read("s.get", "i") == "40"
+        assert {router.read(f"{name}.home_thread") for name in ("u", "t")} == {"0"}
+        assert "its packets meet `s`, which is Python" in str(router.plan.warnings[0].message)
+
+
 @pytest.mark.parametrize(
     ("text", "trouble"),
     [

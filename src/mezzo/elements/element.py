@@ -180,6 +180,7 @@ class Element(Wired):
     racy: dict[str, str] = {}  # state that two CPUs may set at once in the kernel, and why that does no harm
     runtime = False  # its packet code may use the runtime dialect (raw memory, C functions, frames): mezzo's own ports
     wants_task = True  # is the task scheduled at the start
+    in_python = False  # its packets meet Python each time, so that they had better stay on the thread that has it
     watches = False  # may descriptors make the task runnable (`router.watch`)
     state_specs: dict[str, StateSpec] = {}
     arguments: dict[str, Arg] = {}

@@ -62,6 +62,7 @@ class Script(Element):
     instructions = Rest(Raw(), "INSTRUCTION TEXT")
     type = Arg(Raw(), "", "ACTIVE, PASSIVE, DRIVER, PACKET, PROXY or SIGNAL NAME...", positional=False)
     default_type = "ACTIVE"
+    in_python = True
     example = """s :: InfiniteSource(LIMIT 5) -> c :: Counter -> Discard;
 x :: Script(TYPE PASSIVE, return $(mul $(c.count) 2));
 y :: Script(TYPE PROXY, return "$0 of $1");"""

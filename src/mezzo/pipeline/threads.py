@@ -1,11 +1,11 @@
 """Which thread runs what, and what that makes of each instance.
 
-A task runs on the thread that StaticThreadSched names, else on the next one in turn; what runs Python (an element whose
-very role is a `@python` method) stays on thread 0, the one that called `run`.  Packet code that calls Python now and
-then, to warn for example, may be anywhere.  From each task, and from each timer, the connections are followed: pushes
-forward, pulls backward, and questions for room.  So every instance has a set of threads and, from its unit's `uses`,
-what each of them does to each piece of state; from these follows how it is shared (see ir/sharing).  What may never be
-wrong is on the safe side: a role counts where it could be reached.
+A task runs on the thread that StaticThreadSched names, else on the next one in turn; what runs Python (an element that
+is `in_python`, or whose very role is a `@python` method) stays on thread 0, the one that called `run`.  Packet code
+that calls Python now and then, to warn for example, may be anywhere.  From each task, and from each timer, the
+connections are followed: pushes forward, pulls backward, and questions for room.  So every instance has a set of
+threads and, from its unit's `uses`, what each of them does to each piece of state; from these follows how it is shared
+(see ir/sharing).  What may never be wrong is on the safe side: a role counts where it could be reached.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class _Dealer:
     def _python_reached(self, start: Touch) -> str:
         """The name of an element on the way that is Python; empty when there is none."""
         for instance, role in self._reach([start]):
-            method = getattr(type(self.linker.elements[instance - 1]), role, None)
-            if getattr(method, "__python__", False):
+            cls = type(self.linker.elements[instance - 1])
+            if cls.in_python or getattr(getattr(cls, role, None), "__python__", False):
                 return self.program.instances[instance].name
         return ""
 
