@@ -15,9 +15,8 @@ from mezzo.pipeline.placement import BOTH, KERNEL, NATIVE
 from mezzo.pipeline.ways import ports_of
 from mezzo.pipeline.wire import WIRE
 from mezzo.pipeline.wishes import parse_wish
-from mezzo.targets.kernel.emit import order_of
-from mezzo.targets.kernel.part import reached
 from mezzo.targets.kernel.plan import KernelPlan, punt
+from mezzo.targets.kernel.roads import order_of, reached
 
 ROUTER = Path(__file__).parents[2] / "examples" / "ip-router-live.click"
 DEVICES = {"DEV0": "a0", "DEV1": "b0", "MAC0": "02:00:00:00:00:01", "MAC1": "02:00:00:00:00:02", "METHOD": "XDP"}

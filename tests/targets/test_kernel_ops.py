@@ -295,7 +295,7 @@ STEPS = """
 @pytest.mark.parametrize("nodes", [1, 700])
 def test_a_part_of_several_programs_is_one_part(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
     """Programs go on in each other by tail calls, with all that a packet has."""
-    monkeypatch.setattr("mezzo.targets.kernel.part.MOST_NODES", nodes)
+    monkeypatch.setattr("mezzo.targets.kernel.roads.MOST_NODES", nodes)
     plan = compile_text(STEPS, virtual=True)
     program = plan.whole()
     placed = [i for i, linked in enumerate(program.instances) if not refusals(linked)]

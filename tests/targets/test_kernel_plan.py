@@ -16,7 +16,7 @@ from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
 from mezzo.ir.types import PACKET, U8, U32, U64, VOID
 from mezzo.packet.arena import HEADROOM, Arena
 from mezzo.targets.kernel import Part, record
-from mezzo.targets.kernel.plan import KernelPlan, of_wire, punt
+from mezzo.targets.kernel.plan import KernelPlan, punt
 from tests.ports import netlab
 from tests.targets.native_units import P, bump, c, plain, unit_of
 from tests.targets.test_kernel_ops import process
@@ -30,9 +30,7 @@ FIRST = ops.Cast(U32, ops.PLoad(U8, P, "data", c(0)))
 
 def device() -> Unit:
     """Counts, and sends on: what a device's kernel half does."""
-    half = Function("wire", (Param("p", PACKET),), U32, (bump("n"), ops.Return(c(0))))
-    task = Function("push", (Param("port", U32), Param("p", PACKET)), VOID, (ops.Kill(P, -1),))
-    return of_wire(unit_of(task, half, states=(COUNT,)))
+    return process(bump("n"), ops.Return(c(0)), states=(COUNT,))
 
 
 def chooses(*before: ops.Stmt) -> Unit:
@@ -148,7 +146,7 @@ def test_packets_of_several_buffers_go_up_whole() -> None:
 
 
 def test_a_part_of_several_programs_is_one_for_each_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mezzo.targets.kernel.part.MOST_NODES", 3)
+    monkeypatch.setattr("mezzo.targets.kernel.roads.MOST_NODES", 3)
     with part_of(plan_of(chooses())) as part:
         assert len(part.programs) > 4
         assert bpf.test_run(part.roots[0].fd, b"", packet(0, 0)).verdict == TX

@@ -11,8 +11,8 @@ from mezzo.ir import ops
 from mezzo.ir.module import Linked, Program, State
 from mezzo.ir.types import U8, U32, U64
 from mezzo.targets.kernel import Part
-from mezzo.targets.kernel.emit import Wire
 from mezzo.targets.kernel.layout import Map
+from mezzo.targets.kernel.roads import Wire
 from tests.targets.native_units import P, bump, c, plain
 from tests.targets.test_kernel_ops import process
 

@@ -17,8 +17,8 @@ from mezzo.packet.arena import Arena
 from mezzo.targets import native
 from mezzo.targets.kernel import Part
 from mezzo.targets.kernel.common import common_of
-from mezzo.targets.kernel.emit import Wire
 from mezzo.targets.kernel.layout import looked_at
+from mezzo.targets.kernel.roads import Wire
 from mezzo.targets.native.common import Common
 from tests.targets.native_units import P, bump, c, entry, loc, plain, unit_of
 

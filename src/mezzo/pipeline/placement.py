@@ -35,10 +35,10 @@ from mezzo.pipeline.uses import read_by_packets
 from mezzo.pipeline.ways import CHANGES, changed_ports, is_punt, ports_of
 from mezzo.pipeline.wire import WIRE, has_wire, wire_unit
 from mezzo.pipeline.wishes import Wish, wish_for
-from mezzo.targets.kernel.emit import order_of
 from mezzo.targets.kernel.layout import looked_at, packet_functions
 from mezzo.targets.kernel.plan import KernelPlan, Port, punt
 from mezzo.targets.kernel.punt import COSTLY, Half, adds, half_of, sets
+from mezzo.targets.kernel.roads import order_of
 
 RARE = 100  # nodes of an element that only wrong packets reach
 

@@ -11,11 +11,11 @@ from mezzo.ir import ops
 from mezzo.ir.module import Linked, Program, Unit
 from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena
-from mezzo.targets.kernel.emit import order_of
 from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.kernel.plan import Port
 from mezzo.targets.kernel.punt import Half, half_of_linked
+from mezzo.targets.kernel.roads import order_of
 from mezzo.targets.kernel.run import Engine
 from mezzo.targets.python.build import build_unit
 

@@ -22,64 +22,16 @@ from mezzo.ir.module import Program
 from mezzo.ir.ops import KILL, PUNT
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import UNSET, Facts
-from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL, Frame
+from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL
 from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_SOCKET, Layout, packet_functions
 from mezzo.targets.kernel.lower_stmt import run
+from mezzo.targets.kernel.passing import Passing
 from mezzo.targets.kernel.plan import Port, punt
+from mezzo.targets.kernel.roads import Road, Wire, order_of
 from mezzo.targets.kernel.text import RARE
 
 TX, REDIRECTED, REDIRECT, LENGTH = 3, 4, 51, 188  # verdicts; the helpers bpf_redirect_map, bpf_xdp_get_buff_len
 PROGRAMS = "programs"  # the map of a part's programs
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """How a packet leaves the kernel's levels: `verdict` pass, tx, or redirect to entry `key` of map `symbol`."""
-
-    verdict: str
-    symbol: str = ""
-    key: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Road:
-    """What one device input reaches: `placed`, entered by `entries`.
-
-    With `wire` packets come from an interface, to the first entry; else with a record that says which.  `wires`: what
-    leaves by a wire; `ups`: what goes up, and its way.  `sockets`: the map of AF_XDP sockets by which it does; without
-    one it goes with XDP_PASS, and ways are numbered as found.  `first`: of its programs in the map of programs.
-    """
-
-    placed: tuple[int, ...]
-    entries: tuple[Port, ...]
-    wire: bool = False
-    wires: Mapping[Port, Wire] = field(default_factory=dict)
-    ups: Mapping[Port, int] = field(default_factory=dict)
-    sockets: str = ""
-    first: int = 0
-    frags: bool = False  # packets of several buffers may come, and go up whole
-
-
-def order_of(program: Program, placed: Sequence[int]) -> list[int]:
-    """The instances so that pushes lead forward, but for those that lead back in a circle."""
-    members, seen, found = set(placed), set[int](), list[int]()
-    for first in placed:
-        stack = [(first, iter(_next(program, first)))] if first not in seen else []
-        seen.add(first)
-        while stack:
-            i, rest = stack[-1]
-            to = next((j for j in rest if j in members and j not in seen), None)
-            if to is None:
-                found.append(i)
-                stack.pop()
-            else:
-                seen.add(to)
-                stack.append((to, iter(_next(program, to))))
-    return found[::-1]
-
-
-def _next(program: Program, instance: int) -> list[int]:
-    return [to[0] for to in program.instances[instance].outputs if to is not None]
 
 
 @dataclass
@@ -106,7 +58,7 @@ class Joints:
         return len(self.entries) + list(self.tails).index(to)
 
 
-class Emitter(Frame):
+class Emitter(Passing):
     """Writes one program of a road, with `placed` of its instances; to the `root` come packets from a wire."""
 
     def __init__(

@@ -9,22 +9,20 @@ from typing import Any
 
 from mezzo.base import bpf
 from mezzo.ir.module import Program
-from mezzo.ir.spec import nodes
 from mezzo.packet.arena import Arena, Packet
 from mezzo.targets.kernel import notes, record
 from mezzo.targets.kernel.cells import Views, make_cell
-from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints, Road, Wire, order_of
+from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints
 from mezzo.targets.kernel.frame import ABORTED, DROP
-from mezzo.targets.kernel.layout import NAMES, WORDS, Layout, Map, lanes_of, lay_out, packet_functions
+from mezzo.targets.kernel.layout import NAMES, WORDS, Layout, Map, lanes_of, lay_out
 from mezzo.targets.kernel.load import Maps, load
 from mezzo.targets.kernel.notes import NotingEmitter
 from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.refusal import KernelRefusal
+from mezzo.targets.kernel.roads import DEVICES, Road, Wire, halves, roads_of, same_sockets, split
 
-MOST_NODES = 2000  # of IR in a program: twice as many take more than 512 bytes of stack
 MOST_QUEUES = 256  # of a device that have sockets
 KINDS = ("scalar", "array", "table", "lpm", "blob")
-DEVICES = "devices"  # the map of interfaces that packets are redirected to
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +220,6 @@ class Part:
         self.maps.close()
 
 
-def same_sockets(before: KernelPlan, plan: KernelPlan) -> dict[str, str]:
-    """Maps of sockets that stay, by the name of the one there was for the interface."""
-    there = {before.devices[i]: n for n, (i, _) in enumerate(before.entries)}
-    mine = {n: there.get(plan.devices[i]) for n, (i, _) in enumerate(plan.entries)}
-    return {f"sockets{n}": f"sockets{other}" for n, other in mine.items() if other is not None}
-
-
 def going_on(
     before: Part,
     program: Program,
@@ -249,54 +240,3 @@ def going_on(
         if (unit.states, unit.reasons, lanes_of(unit, i, apart)) == (other.states, other.reasons, lanes):
             found[i] = old
     return found
-
-
-def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
-    """A road for each device input, with what can be reached from there."""
-    roads: list[Road] = []
-    for n, entry in enumerate(plan.entries):
-        placed = reached(plan, entry[0])
-        wires = {port: _wire(plan, entry[0], to) for port, to in plan.wires.items() if port[0] in placed}
-        ups = {port: way for port, way in plan.ways.items() if port[0] in placed}
-        first = sum(len(road.placed) for road in roads)
-        roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags))
-    return roads
-
-
-def _wire(plan: KernelPlan, entry: int, to: int) -> Wire:
-    """What leads out by the interface by which it came in, needs no map."""
-    if to not in plan.devices:
-        return Wire("pass")
-    turns = plan.devices[to] == plan.devices[entry] and to not in plan.no_turn
-    return Wire("tx") if turns else Wire("redirect", DEVICES, plan.keys[to])
-
-
-def reached(plan: KernelPlan, start: int) -> tuple[int, ...]:
-    """The placed instances that packets reach from one, in the order of the plan."""
-    placed, seen, todo = set(plan.placed), {start}, [start]
-    while todo:
-        i = todo.pop()
-        for port, to in enumerate(plan.program.instances[i].outputs):
-            leaves = (i, port) in plan.ways or (i, port) in plan.wires
-            if to is not None and not leaves and to[0] in placed and to[0] not in seen:
-                seen.add(to[0])
-                todo.append(to[0])
-    return tuple(i for i in plan.placed if i in seen)
-
-
-def split(program: Program, placed: Sequence[int]) -> list[list[int]]:
-    """The placed instances as programs of a size that the verifier takes, cut between elements."""
-    groups: list[list[int]] = [[]]
-    room = MOST_NODES
-    for i in order_of(program, placed):
-        size = sum(1 for f in packet_functions(program.instances[i].unit) for _ in nodes(f.body))
-        if size > room and groups[-1]:
-            groups.append([])
-            room = MOST_NODES
-        groups[-1].append(i)
-        room -= size
-    return groups
-
-
-def halves(group: list[int]) -> list[list[int]]:
-    return [group[: len(group) // 2], group[len(group) // 2 :]]

@@ -6,9 +6,9 @@ as far as it can here, then leaves by a wire, or goes up and natively continues 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from mezzo.ir.module import Program, Unit
+from mezzo.ir.module import Program
 
 Port = tuple[int, int]  # an instance and one of its ports
 
@@ -45,11 +45,3 @@ class KernelPlan:
         """Where in the map of devices each wire's interface is to be, by the wire's instance."""
         named = sorted({i for i in self.wires.values() if i in self.devices})
         return {i: key for key, i in enumerate(named)}
-
-
-def of_wire(unit: Unit) -> Unit:
-    """The kernel half of a device's unit: its function `wire` as the one that packets pass."""
-    wire = unit.function("wire")
-    assert wire is not None, f"{unit.name} has a kernel half"
-    others = tuple(f for f in unit.functions if f.name not in ("wire", "process", "push"))
-    return replace(unit, functions=(replace(wire, name="process"), *others))

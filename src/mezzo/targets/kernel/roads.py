@@ -1,0 +1,122 @@
+"""The ways through a part: a road for each device input, cut into programs that the verifier takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mezzo.ir.module import Program
+from mezzo.ir.spec import nodes
+from mezzo.targets.kernel.layout import packet_functions
+from mezzo.targets.kernel.plan import KernelPlan, Port
+
+MOST_NODES = 2000  # of IR in a program: twice as many take more than 512 bytes of stack
+DEVICES = "devices"  # the map of interfaces that packets are redirected to
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How a packet leaves the kernel's levels: `verdict` pass, tx, or redirect to entry `key` of map `symbol`."""
+
+    verdict: str
+    symbol: str = ""
+    key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """What one device input reaches: `placed`, entered by `entries`.
+
+    With `wire` packets come from an interface, to the first entry; else with a record that says which.  `wires`: what
+    leaves by a wire; `ups`: what goes up, and its way.  `sockets`: the map of AF_XDP sockets by which it does; without
+    one it goes with XDP_PASS, and ways are numbered as found.  `first`: of its programs in the map of programs.
+    """
+
+    placed: tuple[int, ...]
+    entries: tuple[Port, ...]
+    wire: bool = False
+    wires: Mapping[Port, Wire] = field(default_factory=dict)
+    ups: Mapping[Port, int] = field(default_factory=dict)
+    sockets: str = ""
+    first: int = 0
+    frags: bool = False  # packets of several buffers may come, and go up whole
+
+
+def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
+    """A road for each device input, with what can be reached from there."""
+    roads: list[Road] = []
+    for n, entry in enumerate(plan.entries):
+        placed = reached(plan, entry[0])
+        wires = {port: _wire(plan, entry[0], to) for port, to in plan.wires.items() if port[0] in placed}
+        ups = {port: way for port, way in plan.ways.items() if port[0] in placed}
+        first = sum(len(road.placed) for road in roads)
+        roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags))
+    return roads
+
+
+def _wire(plan: KernelPlan, entry: int, to: int) -> Wire:
+    """What leads out by the interface by which it came in, needs no map."""
+    if to not in plan.devices:
+        return Wire("pass")
+    turns = plan.devices[to] == plan.devices[entry] and to not in plan.no_turn
+    return Wire("tx") if turns else Wire("redirect", DEVICES, plan.keys[to])
+
+
+def reached(plan: KernelPlan, start: int) -> tuple[int, ...]:
+    """The placed instances that packets reach from one, in the order of the plan."""
+    placed, seen, todo = set(plan.placed), {start}, [start]
+    while todo:
+        i = todo.pop()
+        for port, to in enumerate(plan.program.instances[i].outputs):
+            leaves = (i, port) in plan.ways or (i, port) in plan.wires
+            if to is not None and not leaves and to[0] in placed and to[0] not in seen:
+                seen.add(to[0])
+                todo.append(to[0])
+    return tuple(i for i in plan.placed if i in seen)
+
+
+def same_sockets(before: KernelPlan, plan: KernelPlan) -> dict[str, str]:
+    """Maps of sockets that stay, by the name of the one there was for the interface."""
+    there = {before.devices[i]: n for n, (i, _) in enumerate(before.entries)}
+    mine = {n: there.get(plan.devices[i]) for n, (i, _) in enumerate(plan.entries)}
+    return {f"sockets{n}": f"sockets{other}" for n, other in mine.items() if other is not None}
+
+
+def order_of(program: Program, placed: Sequence[int]) -> list[int]:
+    """The instances so that pushes lead forward, but for those that lead back in a circle."""
+    members, seen, found = set(placed), set[int](), list[int]()
+    for first in placed:
+        stack = [(first, iter(_next(program, first)))] if first not in seen else []
+        seen.add(first)
+        while stack:
+            i, rest = stack[-1]
+            to = next((j for j in rest if j in members and j not in seen), None)
+            if to is None:
+                found.append(i)
+                stack.pop()
+            else:
+                seen.add(to)
+                stack.append((to, iter(_next(program, to))))
+    return found[::-1]
+
+
+def _next(program: Program, instance: int) -> list[int]:
+    return [to[0] for to in program.instances[instance].outputs if to is not None]
+
+
+def split(program: Program, placed: Sequence[int]) -> list[list[int]]:
+    """The placed instances as programs of a size that the verifier takes, cut between elements."""
+    groups: list[list[int]] = [[]]
+    room = MOST_NODES
+    for i in order_of(program, placed):
+        size = sum(1 for f in packet_functions(program.instances[i].unit) for _ in nodes(f.body))
+        if size > room and groups[-1]:
+            groups.append([])
+            room = MOST_NODES
+        groups[-1].append(i)
+        room -= size
+    return groups
+
+
+def halves(group: list[int]) -> list[list[int]]:
+    return [group[: len(group) // 2], group[len(group) // 2 :]]
