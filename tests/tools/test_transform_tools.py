@@ -123,6 +123,8 @@ def test_combine_and_uncombine(mezzo, tool, tmp_path):
         (("devirtualize", "-k", "-e", ""), "no kernel module"),
         (("pretty", "-t", "x", "-e", ""), "templates are not supported"),
         (("clicktest",), "no test is given"),
+        (("xml2click",), "name one XML file"),
+        (("xml2click", "/no/such"), "No such file"),
     ],
 )
 def test_the_users_errors_are_messages(mezzo, words, said):
@@ -163,12 +165,18 @@ def test_buildtool_answers_for_classes_and_features(mezzo):
     assert {"Queue", "userlevel"} <= set(mezzo("buildtool", "provides", "-q").out.split())
 
 
-def test_flatten_exports(mezzo, tool):
+def test_flatten_exports(mezzo, tool, tmp_path):
     text = "i :: Idle -> Strange(1) -> d :: Discard"
+    flat = mezzo("flatten", "-e", text).out
     assert json.loads(mezzo("flatten", "--json", "-e", text).out)["elements"][1]["config"] == "1"
     xml = mezzo("flatten", "--xml", "-e", text).out
     assert ElementTree.fromstring(xml.encode()).tag.endswith("configuration")
     assert tool("click2xml", "-e", text)[1] == xml
+    file = tmp_path / "x.xml"
+    file.write_text(xml)
+    again = mezzo("xml2click", str(file))
+    assert again == tool("xml2click", "-f", str(file)) and again.status == 0
+    assert mezzo("flatten", "-e", again.out).out == flat
 
 
 def test_every_tool_has_its_name_and_version(tool):
