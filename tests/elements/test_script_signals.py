@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,3 +212,19 @@ def test_a_router_that_another_thread_makes_takes_no_signals() -> None:
     thread.start()
     thread.join()
     assert "signals reach the main thread only" in found[0]
+
+
+@pytest.mark.slow
+def test_the_example_is_steered_by_signals() -> None:
+    file = Path(__file__).parents[2] / "examples" / "signals.click"
+    code = "import sys; from mezzo.tools.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "run", "--quiet", "--handlers", "queue.length", str(file)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        line = child.stdout.readline
+        assert line() == f"process {child.pid}\n"
+        for name, answer in (("USR1", r"\d+ sent, \d+ waiting"), ("HUP", "now 2000 a second"), ("TERM", "all is sent")):
+            child.send_signal(signal.Signals["SIG" + name])
+            assert re.fullmatch(answer, line().rstrip())
+        assert child.communicate(timeout=20)[0] == "0\n"
+        assert child.returncode == 0

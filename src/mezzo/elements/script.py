@@ -124,6 +124,8 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
     def cleanup(self):
         if self.numbers:
             DESK.leave(self)
+            if self.router.elements.get(self.name) in (self, None):  # no other has taken its place
+                self.router.awaited.discard(self.name)
 
     def at_stop(self):
         """A DRIVER script is told that the router is to stop: does it want to go on?"""
