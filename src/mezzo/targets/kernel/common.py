@@ -53,7 +53,7 @@ class Summed:
 class Twice:
     """State that Python alone writes: each level has a copy, both are written, and the native one is read."""
 
-    WRITES = ("add", "remove", "clear", "load", "load_arrays", "bind")
+    WRITES = ("add", "remove", "change", "clear", "load", "load_arrays", "bind")
 
     def __init__(self, mine: Any, theirs: Any) -> None:
         self._mine, self._theirs = mine, theirs
