@@ -80,7 +80,7 @@ def until(made: Router, name: str, count: int) -> None:
 def test_packets_leave_by_wires_return_and_go_up(wires: tuple[Pair, Pair], more: str) -> None:
     with running(wires, more=more) as made, raw_socket(wires[0].a) as here, raw_socket(wires[1].a) as there:
         mode = "generic copy" if more else "native copy"
-        assert f"mode\t{mode}" in made.read("f.port") and "kernel level\t" in made.read("f.port")
+        assert f"mode\t{mode}" in made.read("f.port") and "of the kernel's level, which has" in made.read("f.port")
         assert "wire\tpackets of the kernel's level leave here" in made.read("t.port")
         for kind in (0, 1, 2, 0, 1, 2):
             here.send(give(kind))
@@ -230,6 +230,14 @@ def test_a_wire_that_goes_away_is_a_drop_and_the_rest_goes_on(wires: tuple[Pair,
         here.send(give(1))
         assert received(here, 1) == [give(1)]
         assert made.drops() == {("t", "no device"): 1}
+
+
+def test_an_input_that_goes_away_before_the_router_runs(wires: tuple[Pair, Pair]) -> None:
+    with running(wires, False) as made, raw_socket(wires[1].a) as there:
+        ip("link", "del", wires[0].a.name, ns=wires[0].a.ns)
+        wait_until(lambda: made.run(rounds=1) and "gone" in made.read("f.port"))
+        there.send(give(0))
+        until(made, "g.count", 1)
 
 
 def test_an_input_that_goes_away_leaves_the_others(wires: tuple[Pair, Pair]) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ATTACH = ("native", "generic")
 BINDS = {"zero-copy": _xsk.ZERO_COPY, "copy": _xsk.COPY}
 WAYS = {"any": ATTACH, "zero-copy": ("native",), "native": ("native",), "generic": ("generic",)}
+GONE = (errno.ENODEV, errno.ENOLINK)  # the interface went, and our link with it
 RINGS = ("rx", "tx", "fill", "completion")
 LARGEST_MTU = _xsk.PAGE - _xsk.KERNEL_HEADROOM - 14 - 320  # of a veth: a page, less headroom, header, skb_shared_info
 USUAL_ARENA = 64 << 20  # bytes that the frames of a router have, when nothing else is said
@@ -178,11 +179,11 @@ class Port(Watching):
                     continue
                 return None
             self.way = attach
-            self.told |= {"program": f"{_attach.PROGRAM_NAME}, id {facts['program']}", **said(facts["said"])}
+            self.told |= said(facts["said"])
             self.link_fd = program
             self.belongings.descriptors.append(program)
             self.defer("sockets", self.close_sockets)
-            self.defer("program", partial(_attach.detach, program))
+            self.defer("program", self.detach)
             return sockets
         return None
 
@@ -233,13 +234,30 @@ class Port(Watching):
 
     def start(self) -> None:
         """Until now packets were dropped: elements had not the state yet with which they begin."""
-        if self.root is not None:
+        if self.root is None:
+            return
+        try:
             self.replace_root(self.root.program)
+        except OSError as trouble:
+            if trouble.errno not in GONE:  # else it was told, or will be
+                raise MezzoError(f"{self.device}: its program of the kernel's level: {trouble.strerror}") from trouble
 
     def replace_root(self, program: int) -> None:
         """Puts another program in the place of the root; no packet meets none."""
         _attach.replace(self.link_fd, program)
-        self.told["program"] = f"{_attach.PROGRAM_NAME}, id {_bpf.program_info(program).id}, of the kernel's level"
+
+    def detach(self) -> None:
+        held, self.link_fd = self.link_fd, -1
+        _attach.detach(held)
+
+    def program(self) -> dict[str, str]:
+        """What is attached by our link, which others may have replaced."""
+        try:
+            number = _bpf.link_info(self.link_fd).program if self.link_fd >= 0 else 0
+        except OSError:
+            number = 0
+        size = f", of the kernel's level, which has {self.root.instructions} instructions" if self.root else ""
+        return {"program": f"{_attach.PROGRAM_NAME}, id {number}{size}"} if number else {}
 
     # -- sockets
 
@@ -332,8 +350,7 @@ class Port(Watching):
 
     def facts(self) -> dict[str, Any]:
         there = super().facts()
-        if self.root is not None:
-            there["kernel level"] = f"{self.root.instructions} instructions in all"
+        there |= self.program()
         if self.bound:
             there["mode"] = " ".join(w for w in (self.way, self.bound) if w)
             there["queues"] = " ".join(map(str, self.sockets))
