@@ -198,6 +198,13 @@ def test_definitions_hold_whatever_their_order_and_are_scoped() -> None:
     assert configs("define($a)  M(<$a>)") == {"M@1": "<>"}
 
 
+def test_words_of_variables() -> None:
+    words = "define($a A 'b c' D, $n 2, $m x) "
+    assert configs(words + 'M(${a[0]} ${a[1]} ${a[$n]} <${a[3]}> "${a[2]}")') == {"M@1": 'A \'b c\' D <> "D"'}
+    assert configs(words + "M(${a[$m]} ${b[0]} ${b[0]-7} ${a[]})") == {"M@1": "${a[$m]} ${b[0]} 7 ${a[]}"}
+    assert configs("elementclass C { $a, $i | M(${a[$i]}) } C(x y, 1)") == {"C@1/M@1": "y"}
+
+
 def test_variables_given_from_outside_override() -> None:
     assert configs("define($a 1) M($a $b)", variables={"a": "5", "b": "6"}) == {"M@1": "5 6"}
 

@@ -1,4 +1,4 @@
-"""Variables in configuration strings: `$x`, `${x}`, `${x-default}`.
+"""Variables in configuration strings: `$x`, `${x}`, `${x-default}`, and `${x[2]}`, the third word of `$x`.
 
 Definitions of one scope hold all at once, whatever their order, and may use each other; a definition that would need
 itself is an error that shows the round.  `define($x $x)` in a compound means the `$x` around the compound.  A variable
@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from mezzo.base import Diagnostic, MezzoError, Note, Reporter, Span
-from mezzo.elements.confparse import quote_inner
+from mezzo.elements.confparse import quote_inner, split_words
 
 MAX_SUBSTITUTED = 1 << 26
 MAX_CHAIN = 100
 
 _MARK = re.compile(r"\\<[^>]*+>|\\.|['\"]|\$\{|\$[A-Za-z0-9_]+", re.DOTALL)
+_INDEXED = re.compile(r"(\w+)\[([^\]]*)\]", re.ASCII)
+_LONGEST_INDEX = 9  # digits
 _BRACE = re.compile(r"[{}]")
 
 Lookup = Callable[[str], "str | None"]
@@ -110,7 +112,7 @@ def substitute(text: str, lookup: Lookup, budget: Budget, depth: int = 0) -> str
     parts: list[str] = []
     done = 0
     for begin, end, name, default, quoted in _variables(text):
-        value = lookup(name)
+        value = _value(name, lookup, budget, depth)
         if value is None and default is not None and depth < MAX_CHAIN:
             value = substitute(default, lookup, budget, depth + 1)
         if value is not None:
@@ -121,6 +123,18 @@ def substitute(text: str, lookup: Lookup, budget: Budget, depth: int = 0) -> str
             parts += [text[done:begin], value]
             done = end
     return "".join([*parts, text[done:]])
+
+
+def _value(name: str, lookup: Lookup, budget: Budget, depth: int) -> str | None:
+    """The value of a variable, or of one of its words: empty where it has not so many, None where nobody knows it."""
+    m = _INDEXED.fullmatch(name)
+    if m is None:
+        return lookup(name)
+    value = lookup(m.group(1))
+    index = substitute(m.group(2), lookup, budget, depth + 1).strip() if depth < MAX_CHAIN else ""
+    if value is None or not index.isdecimal() or len(index) > _LONGEST_INDEX:
+        return None
+    return "".join(split_words(value)[int(index) : int(index) + 1])
 
 
 def _variables(text: str) -> Iterator[tuple[int, int, str, str | None, bool]]:
