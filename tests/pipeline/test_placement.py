@@ -170,6 +170,11 @@ def test_places_in_a_compound_are_about_it() -> None:
     plan = planned(text + "a :: In(a0); b :: In(b0); a -> d :: Discard; b -> s :: Strip(2) -> d", ())
     found = levels(plan)
     assert (found["a/s"], found["b/s"], found["s"]) == (KERNEL, KERNEL, NATIVE)
+    outward = text.replace("Place(s kernel)", "Place(d kernel)")
+    plan = planned(outward + "a :: In(a0); b :: In(b0); a -> d :: Discard; b -> d; Place(* auto)", ())
+    assert levels(plan)["d"] == KERNEL
+    with pytest.raises(MezzoError, match="no element has a name like `x`"):
+        planned(text.replace("Place(s kernel)", "Place(x kernel)") + "a :: In(a0); a -> Discard", ())
 
 
 def test_kernel_that_cannot_be_is_an_error_with_the_line() -> None:

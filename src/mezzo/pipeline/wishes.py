@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from mezzo.base import Diagnostic, MezzoError, Reporter, Span
@@ -51,9 +51,9 @@ def wishes_for(place: str | Sequence[str], elements: Iterable[Element], graph: G
     """All wishes, those that count most last; a pattern that no element has is an error."""
     texts = [place] if isinstance(place, str) else list(place)
     found = [
-        Wish(pattern, level, graph.instances[e.name].span)
+        _scoped(Wish(pattern, level, graph.instances[e.name].span), scope, graph)
         for e in elements
-        for pattern, level in getattr(e, "placed_by", ())
+        for scope, pattern, level in getattr(e, "placed_by", ())
     ]
     found += [parse_wish(text) for text in texts if text]
     reporter = Reporter()
@@ -64,6 +64,16 @@ def wishes_for(place: str | Sequence[str], elements: Iterable[Element], graph: G
             reporter.error(f"{wish}: no element has a name like `{wish.pattern}`", wish.span, hint=hint)
     reporter.raise_if_errors()
     return found
+
+
+def _scoped(wish: Wish, scope: str, graph: Graph) -> Wish:
+    """The wish with full names: of the compound that it stands in, or of one outside."""
+    while scope:
+        inner = replace(wish, pattern=scope + wish.pattern)
+        if any(map(inner.is_for, graph.instances)):
+            return inner
+        scope = scope[: scope.rfind("/", 0, -1) + 1]
+    return wish
 
 
 def wish_for(name: str, wishes: Sequence[Wish]) -> Wish | None:
