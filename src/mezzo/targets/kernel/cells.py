@@ -7,7 +7,7 @@ through the bpf system call.  The kernel never waits: a word is read whole, a ta
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mezzo.base import bpf
@@ -206,6 +206,16 @@ class Lpm(store.Lpm):
 
     def remove(self, key: int, length: int) -> bool:
         return super().remove(key, length) and bpf.map_delete(self.fd, self._pack(key, length))
+
+    def change(self, keys: Sequence[int], lengths: Sequence[int], values: Sequence[int]) -> None:
+        """All of them, or after a refusal (the map is full) none."""
+        before = [(key, length, self.get(key, length)) for key, length in zip(keys, lengths, strict=True)]
+        try:
+            super().change(keys, lengths, values)
+        except OSError:
+            for row in sorted(before, key=lambda row: row[2]):  # what is new goes first: the rest needs its room
+                super().change(*([x] for x in row))
+            raise
 
     def clear(self) -> None:
         for key, length, _ in self.items():
