@@ -112,7 +112,7 @@ def unquote_bytes(text: str) -> bytes:
 
 def quote(text: str) -> str:
     """The text as one word that `unquote` turns back; quotes only where they are needed."""
-    if _BARE.fullmatch(text):
+    if _BARE.fullmatch(text) and text.split() == [text]:  # spaces of any script part words
         return text
     return '"' + quote_inner(text) + '"'
 
