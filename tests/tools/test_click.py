@@ -21,6 +21,13 @@ def test_handlers_by_class_and_by_pattern(click):
     assert click("-e", FIVE, "-h", "[cd].count").out == "c.count:\n5\nd.count:\n5\n"
 
 
+def test_a_compact_configuration_is_read_flat(click):
+    given = "i :: Idle -> { -> Counter -> } -> d :: Discard // hi"
+    assert click("-q", "-e", given, "-h", "config").out.strip() == given
+    compact = click("-q", "-e", f"require(compact_config); {given}", "-h", "config").out
+    assert compact == click("-q", "-e", f"require(compact_config); {given}", "-h", "flatconfig").out
+
+
 def test_a_handler_may_take_an_argument(click):
     text = "Idle -> r :: StaticIPLookup(10.0.0.0/8 18.26.4.1 0) -> Discard;"
     assert click("-q", "-e", text, "-h", "r.lookup 10.0.0.9").out.split() == ["0", "18.26.4.1"]

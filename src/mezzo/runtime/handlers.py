@@ -132,6 +132,12 @@ def flat_text(graph: Graph) -> str:
     return unparse(graph.instances, graph.connections, graph.requirements)
 
 
+def config_text(router: Router) -> str:
+    """The configuration as given; with require(compact_config) it is not kept, and the flat one stands for it."""
+    graph = router.plan.graph
+    return flat_text(graph) if "compact_config" in graph.requirements else router.text
+
+
 def _near(name: str, names: list[str]) -> list[str]:
     import difflib
 
@@ -243,7 +249,7 @@ def _classes() -> str:
 GLOBAL = {
     "version": _read("version", lambda r: __version__, "mezzo's version"),
     "driver": _read("driver", lambda r: "userlevel", "Click's word for where the router runs"),
-    "config": _read("config", lambda r: r.text, "the configuration as given"),
+    "config": _read("config", lambda r: config_text(r), "the configuration as given"),
     "flatconfig": _read("flatconfig", lambda r: flat_text(r.plan.graph), "the configuration without compounds"),
     "list": _read("list", lambda r: f"{len(r.elements)}\n" + _lines(list(r.elements)), "the elements' names"),
     "classes": _read("classes", lambda r: _classes(), "all element classes"),
