@@ -17,6 +17,7 @@ from mezzo.ir.types import PACKET, U8, U32, U64, VOID
 from mezzo.packet.arena import HEADROOM, Arena
 from mezzo.targets.kernel import Part, record
 from mezzo.targets.kernel.plan import KernelPlan, punt
+from mezzo.targets.kernel.roads import usual_first
 from tests.ports import netlab
 from tests.targets.native_units import P, bump, c, plain, unit_of
 from tests.targets.test_kernel_ops import process
@@ -152,6 +153,13 @@ def test_a_part_of_several_programs_is_one_for_each_input(monkeypatch: pytest.Mo
         assert bpf.test_run(part.roots[0].fd, b"", packet(0, 0)).verdict == TX
         assert bpf.test_run(part.roots[1].fd, b"", packet(0, 1)).verdict == TX
         assert [part.cells[i]["n"].value for i in range(5)] == [1, 1, 2, 1, 1]
+
+
+def test_the_usual_way_comes_first() -> None:
+    """0 -> 1 -> 2 -> 3, with a way about by 4 -> 5 that comes back to 3, and one to 6 -> 7 that does not."""
+    ends = {0: (1, 6), 1: (2, 4), 2: (3,), 3: (), 4: (5,), 5: (3,), 6: (7,), 7: ()}
+    linked = [Linked(str(i), device(), tuple((to, 0) for to in ends[i]), (None,)) for i in ends]
+    assert usual_first(Program(tuple(linked), (), ()), list(ends)) == [0, 1, 2, 4, 5, 3, 6, 7]
 
 
 MACS = b"\2\0\0\0\0\1" + b"\2\0\0\0\0\2"

@@ -170,4 +170,3 @@ def blamed(part: Any, place: int) -> tuple[int, str]:
     first, instance = max((at, i) for i, at in part.layout.drops.items() if at <= place)
     names = (*NAMES, *part.program.instances[instance].unit.reasons)
     return instance, names[(place - first) // 8]
-

@@ -38,6 +38,7 @@ WORDS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 TOO_MUCH = r"too large|too many|sequence of \d+ jumps|stack (?:size|limit|depth)|jump out of range|write to stack"
 _AT = re.compile(r"^(\d+): \(", re.M)
+_STATISTICS = re.compile(r"(processed|verification time|stack depth|Global function) |\d+: |;|from \d+")
 LAST_LINES = 3
 
 
@@ -64,7 +65,7 @@ def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> Kernel
 def last_words(log: str) -> str:
     """What the verifier said last, without its statistics and the state of registers."""
     lines = [x.strip() for x in log.splitlines()]
-    said = [x for x in lines if x and not re.match(r"(processed|verification time|stack depth|Global function) |\d+: |;|from \d+", x)]
+    said = [x for x in lines if x and not _STATISTICS.match(x)]
     return "\n".join(said[-LAST_LINES:])
 
 

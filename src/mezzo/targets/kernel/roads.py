@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from mezzo.ir.module import Program
 from mezzo.ir.spec import nodes
@@ -108,7 +110,7 @@ def split(program: Program, placed: Sequence[int]) -> list[list[int]]:
     """The placed instances as programs of a size that the verifier takes, cut between elements."""
     groups: list[list[int]] = [[]]
     room = MOST_NODES
-    for i in order_of(program, placed):
+    for i in usual_first(program, placed):
         size = sum(1 for f in packet_functions(program.instances[i].unit) for _ in nodes(f.body))
         if size > room and groups[-1]:
             groups.append([])
@@ -116,6 +118,38 @@ def split(program: Program, placed: Sequence[int]) -> list[list[int]]:
         groups[-1].append(i)
         room -= size
     return groups
+
+
+def usual_first(program: Program, placed: Sequence[int]) -> list[int]:
+    """The instances in an order of the same kind, in which those that most packets reach come as early as they can: a
+    tail call is for the others.  An element's first output is the usual one."""
+    order = order_of(program, placed)
+    rank = {i: n for n, i in enumerate(order)}
+    forward = {i: [(n, to[0]) for n, to in _ends(program, i) if rank.get(to[0], -1) > rank[i]] for i in order}
+    turns = dict.fromkeys(order, len(order))  # outputs taken that are not the first, on the usual way there
+    waiting = Counter(to for i in order for _, to in forward[i])
+    for i in order:
+        turns[i] = turns[i] if waiting[i] else 0
+        for n, to in forward[i]:
+            turns[to] = min(turns[to], turns[i] + (n > 0))
+    urgent = dict(turns)  # what a usual one waits for is as urgent
+    for i in reversed(order):
+        urgent[i] = min([urgent[i], *(urgent[to] for _, to in forward[i])])
+    ready = [(urgent[i], turns[i], rank[i]) for i in order if not waiting[i]]
+    heapify(ready)
+    found: list[int] = []
+    while ready:
+        i = order[heappop(ready)[2]]
+        found.append(i)
+        for _, to in forward[i]:
+            waiting[to] -= 1
+            if not waiting[to]:
+                heappush(ready, (urgent[to], turns[to], rank[to]))
+    return found
+
+
+def _ends(program: Program, instance: int) -> list[tuple[int, Port]]:
+    return [(n, to) for n, to in enumerate(program.instances[instance].outputs) if to is not None]
 
 
 def halves(group: list[int]) -> list[list[int]]:
