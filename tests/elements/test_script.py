@@ -241,6 +241,10 @@ def test_passive_gives_back_a_value(vectors: Any) -> None:
         with pytest.raises(MezzoError, match="no"):
             router.read("s.run", "-1")
         assert router.read("s.add", "1 2") == "3"
+        with pytest.raises(MezzoError, match="write NAME TEXT"):
+            router.write("s.set", " ")
+        with pytest.raises(MezzoError, match="there is no label `q`"):
+            router.write("s.goto", "q")
 
 
 def test_steps_and_pauses(run: Any) -> None:

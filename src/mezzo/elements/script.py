@@ -282,6 +282,8 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
     @write("set", "sets a variable: NAME TEXT")
     def put(self, text):
         name, value = split_first(text)
+        if not name:
+            raise ValueError("write NAME TEXT")
         self._script.variables[name] = value
 
     @read("shift", "takes the first word off a variable, $args if none is named", param=True)
