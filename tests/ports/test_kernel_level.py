@@ -249,6 +249,19 @@ def test_an_input_that_goes_away_leaves_the_others(wires: tuple[Pair, Pair]) -> 
         until(made, "g.count", 1)
 
 
+def test_interfaces_that_were_down(wires: tuple[Pair, Pair]) -> None:
+    with running(wires) as made:
+        for pair in wires:
+            for state in ("down", "up"):
+                ip("link", "set", pair.b.name, state, ns=pair.b.ns)
+        made.run(seconds=0.01)
+        with raw_socket(wires[0].a) as here, raw_socket(wires[1].a) as there:
+            for kind in (0, 1, 2):
+                here.send(give(kind))
+            assert received(there, 1) == [give(0)] and received(here, 1) == [give(1)]
+            until(made, "f.risen", 1)
+
+
 def test_several_queues_and_threads() -> None:
     with links(4) as wires, running(wires, threads=2) as made, raw_socket(wires[0].a) as here:
         for number in range(200):
