@@ -100,6 +100,9 @@ def test_counters_are_the_sum_of_both_levels(device: tuple[str, str]) -> None:
         arrive(router, packet("10.0.0.2"), 2)
         push(router, "c", packet("10.0.0.2"))
         assert (router.read("c.count"), router.read("a.count")) == ("3", "7")
+        router.write("from.reset_counts", "")
+        arrive(router, packet("10.0.0.2"))
+        assert (router.read("from.count"), router.read("from.byte_count")) == ("1", "60")
 
 
 def test_drops_are_the_sum_of_both_levels(device: tuple[str, str]) -> None:
