@@ -10,35 +10,31 @@ the queue in front of one, come along by themselves.
 * elements that only packets reach that something is wrong with (they leave others by an output that may be left
   unconnected), when they are long: the verifier would prove them on each load for packets that hardly come.
 
-What several CPUs would set at once (`races`) stays out as well, an element or those of its ways that do it.
+What several CPUs would change at once stays out as well: the ways of an element that do so, or the whole of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
-from mezzo.elements.element import Element
 from mezzo.graph import Graph, Resolved
-from mezzo.graph.codes import parse_ports
 from mezzo.ir import ops
-from mezzo.ir.module import Linked, Program, Unit
+from mezzo.ir.module import Program
 from mezzo.ir.spec import nodes
 from mezzo.pipeline import devices, kept
-from mezzo.pipeline.devices import Road
 from mezzo.pipeline.link import Linker
+from mezzo.pipeline.reach import Reach
 from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
-from mezzo.pipeline.units import make, units_of
+from mezzo.pipeline.units import units_of
 from mezzo.pipeline.uses import read_by_packets
-from mezzo.pipeline.ways import CHANGES, changed_ports, is_punt, ports_of
-from mezzo.pipeline.wire import WIRE, has_wire, wire_unit
-from mezzo.pipeline.wishes import Wish, wish_for
+from mezzo.pipeline.ways import CHANGES, changed_ports, ports_of
+from mezzo.pipeline.wire import WIRE, has_wire
+from mezzo.pipeline.wishes import Wish
 from mezzo.targets.kernel.layout import looked_at, packet_functions
-from mezzo.targets.kernel.plan import KernelPlan, Port, punt
-from mezzo.targets.kernel.punt import COSTLY, Half, adds, half_of, sets
-from mezzo.targets.kernel.roads import order_of
+from mezzo.targets.kernel.plan import KernelPlan, Port
+from mezzo.targets.kernel.punt import adds, sets
 
 RARE = 100  # nodes of an element that only wrong packets reach
 
@@ -69,22 +65,12 @@ def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker
     return Linker(resolved, linker.elements, units, {i - 1: places for i, _ in placement.kernel.entries})
 
 
-class _Placer:
-    """Instances have the numbers of the program; 0 is the scheduler."""
+class _Placer(Reach):
+    """Decides, and tells why."""
 
     def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool) -> None:
-        tasks, timers, linked = linker.run()
-        self.program = Program((Linked("", Unit("", (), ())), *linked), tasks, timers)
-        self.elements = [Element(), *linker.elements]
-        self.linker, self.graph, self.virtual = linker, graph, virtual
-        self.wishes = [wish_for(e.name, wishes) for e in self.elements]
-        self.halves: dict[int, Half] = {}
-        self.raced: dict[int, frozenset[str]] = {}
-        self.left: dict[int, str] = {}  # what could be in the kernel, and why it is not
-        self.roads: dict[int, Road] = {}  # behind queues
-        self.made: dict[tuple[str, int | None, frozenset[str]], Half] = {}
-        self.ports: dict[str, set[int]] = {}
-        self.units: dict[str, Unit] = {}
+        super().__init__(linker, wishes, virtual)
+        self.graph = graph
 
     def run(self) -> Placement:
         entries = [i for i, e in enumerate(self.elements) if devices.is_input(e) and self.half(i).unit is not None]
@@ -103,131 +89,6 @@ class _Placer:
             if not out:
                 return placed
             self.left |= out
-
-    # -- what each can do
-
-    def level(self, i: int) -> str:
-        """What is wished of an instance; ends of devices and queues come along."""
-        wish = self.wishes[i]
-        return wish.level if wish is not None else "along" if self.comes_along(i) else NATIVE
-
-    def comes_along(self, i: int) -> bool:
-        return has_wire(self.elements[i]) or devices.is_queue(self.program.instances[i])
-
-    def half(self, i: int) -> Half:
-        if i not in self.halves:
-            self.halves[i] = self.find_half(i)
-        return self.halves[i]
-
-    def find_half(self, i: int) -> Half:
-        element = self.elements[i]
-        if reason := type(element).stays_native:
-            return Half(None, (Diagnostic(reason),))
-        if has_wire(element):
-            return self.wire_half(element)
-        linked = self.program.instances[i]
-        if any(linked.pull_inputs):
-            return Half(None, (Diagnostic("packets are pulled through it"),))
-        return self.cut(i)
-
-    def whole(self, i: int) -> Unit:
-        """The unit with its code."""
-        unit = self.program.instances[i].unit
-        if unit.is_skeleton and unit.digest not in self.units:
-            self.units[unit.digest] = make(self.elements[i])
-        return self.units[unit.digest] if unit.is_skeleton else unit
-
-    def cut(self, i: int) -> Half:
-        most = COSTLY if self.level(i) == "auto" else None
-        unit, raced = self.whole(i), self.raced.get(i, frozenset())
-        key = unit.digest, most, raced
-        if key not in self.made:
-            self.made[key] = half_of(unit, most, raced)
-        return self.made[key]
-
-    def wire_half(self, element: Element) -> Half:
-        if devices.is_input(element):
-            trouble = devices.input_trouble(element, self.elements, self.virtual)
-        else:
-            trouble = devices.output_trouble(element)
-        return Half(None, (Diagnostic(trouble),)) if trouble else half_of(wire_unit(element), None)
-
-    def road(self, i: int) -> Road:
-        """What is behind a queue, by instances."""
-        if i not in self.roads:
-            found = devices.road_behind(i - 1, self.elements[1:], self.linker)
-            road = Road(tuple(x + 1 for x in found.through), found.device + 1, found.why)
-            self.roads[i] = replace(road, why=road.why or self.blocked(road))
-        return self.roads[i]
-
-    def blocked(self, road: Road) -> str:
-        """Why packets do not go this way in the kernel."""
-        for i in (*road.through, road.device):
-            half = self.half(i) if i == road.device else self.cut(i)
-            if not half.is_whole:
-                return f"`{self.elements[i].name}` behind it: {half.ups[0].message}"
-            if self.level(i) == NATIVE and not (self.wishes[i] is None and i not in road.through):
-                return f"`{self.elements[i].name}` behind it is to be native"
-        return ""
-
-    # -- what is reached
-
-    def goes(self, i: int) -> bool:
-        return i not in self.left and self.level(i) != NATIVE and self.half(i).unit is not None
-
-    def next(self, i: int, port: int) -> Port | None:
-        """Where a packet comes to in the kernel; None where it goes up, or nothing is connected."""
-        if port >= len(self.program.instances[i].outputs):
-            return None
-        to = self.program.instances[i].outputs[port]
-        if to is None:
-            return None
-        if devices.is_queue(self.program.instances[to[0]]):
-            road = self.road(to[0])
-            if road.why or self.level(to[0]) == NATIVE or to[0] in self.left:
-                return None
-            return ((*road.through, road.device)[0], 0)
-        return to if self.goes(to[0]) else None
-
-    def behind(self, i: int) -> dict[int, Port]:
-        """Where packets come to from an instance in the kernel, by its output."""
-        chain = self.chained().get(i)
-        if chain is not None:
-            return {0: (chain, 0)}
-        used = self.used(i)
-        outputs = [port for port in range(len(self.program.instances[i].outputs)) if used & {port, -1}]
-        return {port: to for port in outputs if (to := self.next(i, port)) is not None}
-
-    def used(self, i: int) -> set[int]:
-        """The outputs of its half; -1 stands for any."""
-        unit = self.kernel_unit(i)
-        if unit.digest not in self.ports:
-            self.ports[unit.digest] = ports_of(unit)
-        return self.ports[unit.digest]
-
-    def chained(self) -> dict[int, int]:
-        """Elements between a queue and its device, and what comes behind each."""
-        found: dict[int, int] = {}
-        for road in self.roads.values():
-            found |= dict(pairwise((*road.through, road.device))) if not road.why else {}
-        return found
-
-    def reached(self, entries: Sequence[int], usual: bool = False) -> set[int]:
-        """The instances that packets reach in the kernel; `usual`: other than by outputs for what is wrong."""
-        todo = [i for i in entries if self.goes(i)]
-        seen = set(todo)
-        while todo:
-            i = todo.pop()
-            for port, to in self.behind(i).items():
-                if to[0] not in seen and not (usual and self.is_for_wrong(i, port)):
-                    seen.add(to[0])
-                    todo.append(to[0])
-        return seen
-
-    def is_for_wrong(self, i: int, port: int) -> bool:
-        """Whether an output is one that may be left unconnected, because what leaves there would be dropped."""
-        least = parse_ports(type(self.elements[i]).ports).least_outputs
-        return 0 < least <= port
 
     # -- what is left out
 
@@ -268,9 +129,7 @@ class _Placer:
     def is_useful(self, i: int) -> bool:
         """Whether it is worth its place by itself: asked for, the end of a way, or a filter."""
         unit = self.kernel_unit(i)
-        if self.level(i) in ("kernel", "kernel?") or (
-            has_wire(self.elements[i]) and not devices.is_input(self.elements[i])
-        ):
+        if self.level(i) in ("kernel", "kernel?") or self.is_wire(i):
             return True
         if not any(self.program.instances[i].outputs):
             return True
@@ -297,7 +156,8 @@ class _Placer:
         for i, raced in found.items():
             self.raced[i] = self.raced.get(i, frozenset()) | raced
             self.halves[i] = self.cut(i)
-        self.roads = {} if found else self.roads
+        if found:  # what is behind queues is looked at anew
+            self.roads, self.chain = {}, {}
         return bool(found)
 
     def raced_by(self, i: int, native: bool) -> frozenset[str]:
@@ -307,35 +167,7 @@ class _Placer:
         added = adds(unit) & looked_at(whole.functions) if native else set()
         return frozenset(((sets(unit) & read_by_packets(whole)) | added) - set(type(self.elements[i]).racy))
 
-    def natively_reached(self, placed: set[int], entries: Sequence[int]) -> set[int]:
-        """The instances that native code may reach: from where packets come up, and from all other sources."""
-        sources = [
-            i for i, x in enumerate(self.program.instances) if (x.task >= 0 or x.timer >= 0) and i not in entries
-        ]
-        todo = [*sources, *(to[0] for to in self.ups(placed))]
-        seen = set(todo)
-        while todo:
-            linked = self.program.instances[todo.pop()]
-            ends = [to[0] for to in (*linked.outputs, *linked.inputs) if to is not None and to[0] not in seen]
-            seen |= set(ends)
-            todo += ends
-        return seen - set(entries)
-
     # -- the plan
-
-    def ups(self, placed: set[int]) -> dict[Port, list[Port]]:
-        """Inputs at which packets go on natively, and the outputs that lead there."""
-        found: dict[Port, list[Port]] = {}
-        chained = self.chained()
-        for i in sorted(placed):
-            used = self.used(i) if i not in chained else set()
-            for port, to in enumerate(self.program.instances[i].outputs):
-                if to is not None and used & {port, -1} and self.next(i, port) is None:
-                    found.setdefault(to, []).append((i, port))
-            if any(is_punt(n) for f in packet_functions(self.kernel_unit(i)) for n in nodes(f.body)):
-                for port in range(max(len(self.program.instances[i].inputs), 1)):
-                    found.setdefault((i, port), []).append((i, punt(port)))
-        return found
 
     def plan(self, entries: Sequence[int], placed: set[int]) -> KernelPlan:
         program = self.kernel_program(placed)
@@ -350,20 +182,13 @@ class _Placer:
             no_turn=frozenset(i for i in order if devices.cannot_turn(self.elements[i])),
             apart=frozenset((i, name) for i in order for name in self.looked_at(i)),
         )
-        backward = self.backward(found)
-        for source, to in backward:
-            ups.setdefault(to, []).append(source)
         number = {to: n for n, to in enumerate(ups)}
-        return replace(
-            found, ups=tuple(ups), ways={source: number[to] for to, sources in ups.items() for source in sources}
-        )
+        ways = {source: number[to] for to, sources in ups.items() for source in sources}
+        return replace(found, ups=tuple(ups), ways=ways)
 
     def looked_at(self, i: int) -> set[str]:
         """State of the half that native code does more with than add."""
         return looked_at(self.whole(i).functions) & {state.name for state in self.kernel_unit(i).states}
-
-    def is_wire(self, i: int) -> bool:
-        return has_wire(self.elements[i]) and not devices.is_input(self.elements[i])
 
     def kernel_program(self, placed: set[int]) -> Program:
         """The program in which placed instances have their halves, and what is behind them in the kernel."""
@@ -373,22 +198,6 @@ class _Placer:
             outputs = tuple(behind.get(port, to) for port, to in enumerate(linked.outputs))
             instances[i] = replace(linked, unit=self.kernel_unit(i), outputs=outputs, pull_inputs=(), pull_outputs=())
         return replace(self.program, instances=tuple(instances))
-
-    def backward(self, plan: KernelPlan) -> list[tuple[Port, Port]]:
-        """Connections that lead back in a circle, which a program does not go: it goes up there."""
-        found: list[tuple[Port, Port]] = []
-        for entry, _ in plan.entries:
-            road = [i for i in plan.placed if i in self.reached([entry])]
-            rank = {i: n for n, i in enumerate(order_of(plan.program, road))}
-            for i in road:
-                ways = self.behind(i).items()
-                found += [((i, port), to) for port, to in ways if rank.get(to[0], len(rank)) <= rank[i]]
-        return list(dict.fromkeys(found))
-
-    def kernel_unit(self, i: int) -> Unit:
-        half = self.cut(i) if i in self.chained() else self.half(i)
-        assert half.unit is not None, "a placed instance has a half"
-        return half.unit
 
     # -- what is told
 
@@ -426,7 +235,7 @@ class _Placer:
         if self.is_wire(i):
             device = getattr(element, "devname", "")
             return BOTH, f"packets leave here: {device}" if device else "the host's stack gets them", None
-        half = self.cut(i) if i in self.chained() else self.half(i)
+        half = self.placed_half(i)
         if half.is_whole:
             return KERNEL, "all it does", None
         return BOTH, f"the rest goes up: {'; '.join(d.message for d in half.ups)}", half.ups[0].span
@@ -434,7 +243,7 @@ class _Placer:
     def is_passed(self, queue: int, placed: set[int]) -> bool:
         """Whether packets of the kernel come to a queue."""
         road = self.road(queue)
-        ends = [to for i in placed for to in self.program.instances[i].outputs if i not in self.chained()]
+        ends = [to for i in placed for to in self.program.instances[i].outputs if i not in self.chain]
         return not road.why and road.device in placed and any(to is not None and to[0] == queue for to in ends)
 
     def why_native(self, i: int) -> tuple[str, Span | None]:
