@@ -122,9 +122,9 @@ class _Reader:
         place = f"{file}:{number}"
         if word in ("script", "test", "require"):
             self._script(test, "require" if word == "require" else "script", args, place)
-        elif word in ("info", "desc", "cut"):
+        elif word in ("info", "desc", "cut", "end"):
             text = self._text()
-            test.info += text if word != "cut" else ""
+            test.info += text if word in ("info", "desc") else ""
         elif word in _FILE_SECTIONS:
             kind, usual = _FILE_SECTIONS[word]
             # %stdin and its like name their file themselves.

@@ -30,6 +30,7 @@ PRELUDE = """clicktest_failed () {
   exit $exitval
 }
 clicktest_subtest () { echo clicktest_subtest "$@"; echo clicktest_subtest "$@" >&2; }
+testie_subtest () { clicktest_subtest "$@"; }
 trap clicktest_failed EXIT
 """
 _OWN_LINES = re.compile(r"^clicktest_(?:lineno|failure|error):.*\n?", re.MULTILINE)
