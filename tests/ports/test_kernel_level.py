@@ -70,6 +70,13 @@ def running(wires: tuple[Pair, Pair], is_started: bool = True, more: str = "", *
         yield made
 
 
+def test_a_kernel_without_room_for_records_is_told(wires: tuple[Pair, Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _attach.takes_metadata(SIZE) and not _attach.takes_metadata(512) and _attach.RECORD == SIZE
+    monkeypatch.setattr(_attach, "RECORD", 512)
+    with inside(wires[0].b.ns), pytest.raises(MezzoError, match="needs 512 bytes of metadata"):
+        Router.from_click(switch(*wires), place=PLACE)
+
+
 def until(made: Router, name: str, count: int) -> None:
     """Runs until a handler reads at least that; packets of the kernel's level come by themselves."""
     made.run(seconds=5, until=lambda: int(made.read(name)) >= count)

@@ -23,9 +23,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.base.bpf import test_run
 from mezzo.ports import _bpf
 from mezzo.ports import _netlink as nl
 
@@ -36,6 +38,7 @@ MODES = {"native": NATIVE, "generic": GENERIC}
 
 _IFLA_MTU, _IFLA_RX_QUEUES, _IFLA_XDP = 4, 32, 43
 AF_XDP = 44
+RECORD = 72  # bytes that go with a packet (targets/kernel/record)
 LINK_UPDATE = 29  # a command of bpf(2)
 _XDP_FD, _XDP_ATTACHED, _XDP_FLAGS = 1, 2, 3
 _XDP_IDS = {4: "native", 5: "native", 6: "generic", 7: "offloaded"}
@@ -181,11 +184,29 @@ def open_xdp(request: Mapping[str, Any]) -> tuple[list[int], dict[str, Any]]:
 def open_root(request: Mapping[str, Any], given: Sequence[int]) -> tuple[list[int], dict[str, Any]]:
     """As `open_xdp` for the kernel's level, whose map of sockets is given.  The program drops all packets: the root
     takes its place by `replace` when the router runs, with the state that its elements have then."""
+    if not takes_metadata(RECORD):
+        what = f"{request['device']}: the kernel's level needs {RECORD} bytes of metadata in front of a packet"
+        raise MezzoError(Diagnostic(what, hint="Linux 6.8 is the first that has them; leave --place out"))
     count = request.get("queues") or queues_of(socket.if_nametoindex(request["device"]))
     flags = _bpf.HAS_FRAGS if request.get("frags") else 0
     program = _bpf.load_program(_bpf.DROP_ALL, PROGRAM_NAME, flags)
     try:
         return _open(request, count, program, given[0])
+    finally:
+        os.close(program)
+
+
+@cache
+def takes_metadata(size: int) -> bool:
+    """Whether so much can stand in front of a packet, besides what the kernel keeps there."""
+    code = [
+        _bpf.Instruction(_bpf.MOVE_IMM, dst=2, immediate=-size),
+        _bpf.Instruction(_bpf.CALL, immediate=_bpf.ADJUST_META),
+        _bpf.Instruction(_bpf.EXIT),
+    ]
+    program = _bpf.load_program(code, PROGRAM_NAME)
+    try:
+        return test_run(program, b"", bytes(64)).verdict == 0
     finally:
         os.close(program)
 
