@@ -1,4 +1,5 @@
-"""A scalar that grows: `count += n` as the IR has it.  Several threads may do it at once, by an atomic addition."""
+"""A scalar that grows: `count += n` and `count -= n` as the IR has them.  Several threads may do it at once, by atomic
+additions."""
 
 from __future__ import annotations
 
@@ -8,11 +9,16 @@ from mezzo.ir.spec import nodes
 
 def growth(node: object) -> ops.Expr | None:
     """What a scalar grows by, where `node` is the growth of a scalar and nothing else in it looks at the scalar."""
-    if not isinstance(node, ops.Put) or not isinstance(node.value, ops.Bin) or node.value.op != "add":
+    if not isinstance(node, ops.Put) or not isinstance(node.value, ops.Bin):
         return None
-    if node.value.type.bits not in (8, 16, 32, 64):
+    value = node.value
+    if value.type.bits not in (8, 16, 32, 64):
         return None
-    for own, other in ((node.value.a, node.value.b), (node.value.b, node.value.a)):
+    ways = {
+        "add": ((value.a, value.b), (value.b, value.a)),
+        "sub": ((value.a, ops.Bin("sub", value.type, ops.Const(value.type, 0), value.b)),),
+    }
+    for own, other in ways.get(value.op, ()):
         if isinstance(own, ops.Get) and own.state == node.state and not _looks_at(other, node.state):
             return other
     return None

@@ -232,7 +232,7 @@ def _put(f: Frame, s: ops.Put) -> None:
             f.t.store("i64", f.t.op(f"add i64 {f.t.load('i64', at)}, {wide}"), at)
             return
         if state.type.bits in (32, 64):
-            f.t.do(f"atomicrmw add ptr {f.address(place)}, {type} {by} seq_cst, align {state.type.bits // 8}")
+            f.t.do(f"atomicrmw add ptr {f.address(place)}, {type} {by} monotonic, align {state.type.bits // 8}")
             return
     v = f.as_mem(state.type, value(f, s.value))
     f.t.store(type, v, f.address(place))
