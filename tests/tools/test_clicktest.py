@@ -111,7 +111,7 @@ def read(text: str):
 def test_sections_of_a_file():
     (test,) = read(
         "before\n# comment\n%info\nA test\n%require -q\nfalse\n%script\necho a\necho b\n%file -d IN sub/IN2\n"
-        "x%a\n b\n%file +3 IN3\nab\n\nrest\n%stdin\nin\n%expect -iw stdout\nA\n%cut\nold\n%expect -e BIN\nAAEC\n"
+        "x%a\n b\n%file +3 IN3\nab\n\nrest\n%stdin\nin\n%expect -iw stdout\nA\n%cut\nold\n%end\nof\n%expect -e BIN\nAAEC\n"
         "%ignorex\n#.*\n\\%x\n"
     )
     assert test.troubles == [] and test.info == "A test\n"
@@ -219,7 +219,7 @@ def test_failures_name_their_lines(mezzo, folder):
     (folder / "a.clicktest").write_text(
         "%script\necho fine\necho out >&2; false\n%eot\n"
         "%script\necho one; echo two\n%expect\none\nthree {{? counted}}\n"
-        "%eot\n%script\ntrue\n%expect OUT\nx\n%eot\n%script\nclicktest_subtest B\necho b\n%expect\na\n"
+        "%eot\n%script\ntrue\n%expect OUT\nx\n%eot\n%script\ntestie_subtest B\necho b\n%expect\na\n"
     )
     done = mezzo("clicktest", "a.clicktest")
     assert done.status == 1

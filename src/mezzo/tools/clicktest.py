@@ -113,9 +113,9 @@ def run_all(
     progress, outcomes = Progress(), list[Outcome]()
     begin()
     with ended_in_order(), tempfile.TemporaryDirectory() as spare, ThreadPoolExecutor(max(1, args.jobs)) as pool:
-        tools = tools_folder(Path(spare))
-        running = [pool.submit(run_test, test, settings, number, tools) for number, test in numbered]
         try:
+            tools = tools_folder(Path(spare))
+            running = [pool.submit(run_test, test, settings, number, tools) for number, test in numbered]
             for (_, test), result in zip(numbered, running, strict=True):
                 if not args.quiet and len(numbered) > 1:
                     progress.show(f"[{test.name}]")
