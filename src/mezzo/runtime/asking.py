@@ -61,8 +61,10 @@ class Asking:
                     job, done = self.requests.get_nowait()
                 except queue.Empty:
                     return
-                job()
-                done.set()
+                try:
+                    job()
+                finally:
+                    done.set()
 
     def _take_over(self) -> None:
         """From here on this thread alone finds the router at rest, when it says so."""
@@ -140,6 +142,9 @@ class Asking:
                 box.append((True, job()))
             except Exception as trouble:
                 box.append((False, trouble))
+            except BaseException:  # Ctrl-C is for the runner, who asked must not wait for ever
+                box.append((False, MezzoError("the router was interrupted")))
+                raise
 
         done = self.post(boxed)
         with self.team.aside() if self.team is not None else contextlib.nullcontext():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GREETING = b"Click::ControlSocket/1.3\r\n"
 OK, WARNINGS, UNIMPLEMENTED, NO_ELEMENT, NO_HANDLER, REFUSED = 200, 220, 501, 510, 511, 520
 DENIED, NO_ROUTER, UNSPECIFIED = 530, 540, 590
-MOST_ANSWERS = 4096  # lines that are remembered
+MOST_ANSWERS, LONGEST = 4096, 200  # lines that are remembered, and their bytes
 FREE = {"QUIT", "HELP", "TOKEN", "http", "hangup"}  # commands that need no right
 HELP = (
     "Commands:",
@@ -99,7 +99,7 @@ class Answers:
 
     def learn(self, line: bytes, path: str) -> None:
         """Remembers the answer to a line that reads `path`, if that is a plain read."""
-        if self.proxied or len(self.known) >= MOST_ANSWERS:
+        if self.proxied or len(self.known) >= MOST_ANSWERS or len(line) > LONGEST:
             return
         try:
             hidden = self.router.handlers.find(path)[1].private
