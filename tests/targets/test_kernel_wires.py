@@ -72,3 +72,12 @@ def test_a_counter_that_python_sets_loses_nothing() -> None:
     bpf.test_run(part.fd, b"", FRAME, repeat=3)
     assert cell.value == 103
     part.close()
+
+
+def test_what_is_only_added_to_and_taken_from_has_lanes() -> None:
+    less = ops.Put("n", ops.Bin("sub", U64, ops.Get(U64, "n"), c(1, U64)))
+    part = wired(bump("n"), bump("n"), less, ops.Return(c(0)), wires={(0, 0): Wire("pass")})
+    bpf.test_run(part.fd, b"", FRAME, repeat=5)
+    assert part.layout.places[0, "n"].is_lane
+    assert part.cells[0]["n"].value == 5
+    part.close()

@@ -9,7 +9,7 @@ from mezzo.ir import ops
 from mezzo.ir.ops import Const, Expr
 from mezzo.ir.types import BOOL, I64
 from mezzo.targets.kernel.facts import UNSET
-from mezzo.targets.kernel.frame import KTIME, MAP_LOOKUP, Frame
+from mezzo.targets.kernel.frame import MAP_LOOKUP, Frame
 from mezzo.targets.kernel.layout import mem_bytes
 from mezzo.targets.kernel.proofs import assume, length_proof
 from mezzo.targets.kernel.sums import sum16
@@ -257,13 +257,12 @@ def blob_span(f: Frame, name: str, offset: str, length: int) -> str:
 # -- the world
 
 
-def _now(f: Frame, e: ops.Now) -> str:
-    return f.t.load("i64", f.word("now")) if f.virtual else f.t.helper(KTIME)
+def _now(f: Frame, e: Expr) -> str:
+    return f.t.load("i64", f.word("now")) if f.virtual else f.clock()
 
 
 def _wall(f: Frame, e: ops.WallTime) -> str:
-    now = f.t.load("i64", f.word("now")) if f.virtual else f.t.helper(KTIME)
-    return f.t.op(f"add i64 {now}, {f.t.load('i64', f.word('epoch'))}")
+    return f.t.op(f"add i64 {_now(f, e)}, {f.t.load('i64', f.word('epoch'))}")
 
 
 def _random(f: Frame, e: ops.Random) -> str:
