@@ -12,6 +12,7 @@ from mezzo.base import MezzoError
 from mezzo.elements.control_address import Opening
 
 if TYPE_CHECKING:
+    from mezzo.runtime.chatter import Chatter
     from mezzo.runtime.control_server import Server
     from mezzo.runtime.router import Router
 
@@ -25,6 +26,7 @@ class Control:
         self.router = router
         self.openings: list[Opening] = []
         self._server: Server | None = None
+        self._chatters: list[Chatter] = []
         self._started = False
 
     def open(self, opening: Opening) -> Opening:
@@ -84,6 +86,12 @@ class Control:
             self.router.say(f"{opening.name}: {trouble}")
             self.router.please_stop()
 
+    def tell(self, opening: Opening, greeting: bool) -> None:
+        """Opens a socket on which what the router says can be heard; MezzoError says why not."""
+        from mezzo.runtime.chatter import Chatter
+
+        self._chatters.append(Chatter(self.router, opening, greeting))
+
     def start(self) -> None:
         """The router has started: from now on clients are answered."""
         self._started = True
@@ -91,6 +99,8 @@ class Control:
             self._server.start()
 
     def close(self) -> None:
+        while self._chatters:
+            self._chatters.pop().close()
         server, self._server = self._server, None
         if server is None:
             return

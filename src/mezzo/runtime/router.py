@@ -91,6 +91,7 @@ class Router(Asking, Exchange):
         self._turn = threading.Lock()  # held by the one `run` there may be
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
+        self.hearers: list[Callable[[str], None]] = []  # who is told it, too
         self.ports = PortTable(force)
         self.threads = plan.threading.count if plan.threading is not None else 1
         check_fit(self.threads, target, trace is not None)
@@ -354,6 +355,8 @@ class Router(Asking, Exchange):
 
     def say(self, text: str) -> None:
         print(text, file=self.output or sys.stderr)
+        for hear in self.hearers:
+            hear(text)
 
     def _repr_svg_(self) -> str:
         return self.graph._repr_svg_()
