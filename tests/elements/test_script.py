@@ -417,3 +417,11 @@ def test_functions_answer_or_refuse_whatever_they_are_given(function: str) -> No
             assert isinstance(call(function, text), str)
         except ValueError as trouble:
             assert str(trouble)
+
+
+def test_every_trouble_shows_its_instruction() -> None:
+    text = "s :: Script(print 1,\n  dance on, goto nowhere $(lt 1 2),\n  export run 5, wait forever);"
+    with pytest.raises(MezzoError) as caught:
+        compile_text(text)
+    shown = {(d.message.split("`")[1], d.span.line, d.span.column) for d in caught.value.diagnostics}
+    assert shown == {("dance", 2, 3), ("nowhere", 2, 13), ("run", 3, 3), ("wait forever", 3, 17)}

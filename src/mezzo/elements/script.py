@@ -100,10 +100,10 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def export(self, program):
         """Variables that are handlers."""
-        names = [split_first(one.text)[0] for one in program if one.word == "export"]
-        for name in names:
+        names = {split_first(one.text)[0]: one.written for one in program if one.word == "export"}
+        for name, text in names.items():
             if name in type(self).handler_table:
-                self.error(f"`{name}` cannot be exported: every script has a handler of this name")
+                self.error(f"`{name}` cannot be exported: every script has a handler of this name", text)
         if names:
             own = {name: Handler(name, read=_variable(name), doc="an exported variable") for name in names}
             self.handler_table = {**type(self).handler_table, **own}

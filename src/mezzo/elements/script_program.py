@@ -22,13 +22,15 @@ SAME = {"wait_step": "pause", "wait_stop": "pause", "wait_time": "wait", "wait_f
 
 @dataclass
 class Instruction:
-    """One instruction: `word`, the `text` behind it, the place a goto leads to, steps that a pause has seen."""
+    """One instruction: `word`, the `text` behind it, the place a goto leads to, steps that a pause has seen, and the
+    argument it was read from."""
 
     word: str
     text: str = ""
     unquoted: bool = False
     target: int = 0
     seen: int = 0
+    written: str = ""
 
 
 def split_first(text: str) -> tuple[str, str]:
@@ -40,15 +42,15 @@ def split_first(text: str) -> tuple[str, str]:
     return words[0], text[len(words[0]) :].strip()
 
 
-def read_program(texts: Sequence[str], complain: Callable[[str], None]) -> list[Instruction]:
-    """The instructions; every trouble goes to `complain`."""
+def read_program(texts: Sequence[str], complain: Callable[[str, str], None]) -> list[Instruction]:
+    """The instructions; every trouble goes to `complain`, with the argument that it is about."""
     program = []
     for text in texts:
         try:
             if text.strip():
                 program.append(read_instruction(text))
         except ValueError as trouble:
-            complain(str(trouble))
+            complain(str(trouble), text)
     _find_labels(program, complain)
     return program
 
@@ -66,7 +68,9 @@ def read_instruction(text: str) -> Instruction:
     trouble = _wrong_text(word, rest)
     if trouble:
         raise ValueError(f"`{text.strip()}`: {trouble}")
-    return Instruction("goto", "begin") if word == "loop" else Instruction(word, rest, unquoted)
+    if word == "loop":
+        word, rest = "goto", "begin"
+    return Instruction(word, rest, unquoted, written=text)
 
 
 def _wrong_text(word: str, text: str) -> str:
@@ -94,7 +98,7 @@ def _wrong_number(word: str, text: str) -> str:
     return ""
 
 
-def _find_labels(program: Sequence[Instruction], complain: Callable[[str], None]) -> None:
+def _find_labels(program: Sequence[Instruction], complain: Callable[[str, str], None]) -> None:
     places: dict[str, int] = {}
     for i, one in enumerate(program):
         if one.word == "label":
@@ -105,6 +109,6 @@ def _find_labels(program: Sequence[Instruction], complain: Callable[[str], None]
         label, one.text = split_first(one.text)
         found = places.get(label, SPECIAL.get(label))
         if found is None:
-            complain(f"there is no label `{label}`; there are {', '.join([*places, *SPECIAL])}")
+            complain(f"there is no label `{label}`; there are {', '.join([*places, *SPECIAL])}", one.written)
         else:
             one.target = found
