@@ -12,7 +12,7 @@ from mezzo.base import MezzoError
 from mezzo.pipeline import Plan, compile_text
 from mezzo.pipeline.link import FIRST_UP
 from mezzo.pipeline.placement import BOTH, KERNEL, NATIVE
-from mezzo.pipeline.ways import ports_of
+from mezzo.pipeline.ways import ways_of
 from mezzo.pipeline.wire import WIRE
 from mezzo.pipeline.wishes import parse_wish
 from mezzo.targets.kernel.plan import KernelPlan, punt
@@ -60,9 +60,9 @@ def require_sound(plan: Plan) -> None:
     kernel = kernel_of(plan)
     for i in kernel.placed:
         linked = kernel.program.instances[i]
-        ports = ports_of(linked.unit)
+        ways = ways_of(linked.unit)
         for port, to in enumerate(linked.outputs):
-            if to is None or not ({port, -1} & ports) or (i, port) in kernel.ways:
+            if to is None or not ways.uses(port) or (i, port) in kernel.ways:
                 continue
             assert to[0] in kernel.placed, (linked.name, port)
     for (i, port), way in kernel.ways.items():

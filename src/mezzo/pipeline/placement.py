@@ -20,19 +20,16 @@ from dataclasses import replace
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.graph import Graph, Resolved
-from mezzo.ir import ops
 from mezzo.ir.module import Program
-from mezzo.ir.spec import nodes
 from mezzo.pipeline import devices, kept
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.reach import Reach
 from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
 from mezzo.pipeline.units import units_of
 from mezzo.pipeline.uses import read_by_packets
-from mezzo.pipeline.ways import CHANGES, changed_ports, ports_of
 from mezzo.pipeline.wire import WIRE, has_wire
 from mezzo.pipeline.wishes import Wish
-from mezzo.targets.kernel.layout import looked_at, packet_functions
+from mezzo.targets.kernel.layout import looked_at
 from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.punt import adds, sets
 
@@ -71,6 +68,8 @@ class _Placer(Reach):
     def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool) -> None:
         super().__init__(linker, wishes, virtual)
         self.graph = graph
+        self.looks: dict[str, set[str]] = {}
+        self.changed: dict[tuple[str, str, bool], frozenset[str]] = {}  # by digests; see raced_by
 
     def run(self) -> Placement:
         entries = [i for i, e in enumerate(self.elements) if devices.is_input(e) and self.half(i).unit is not None]
@@ -106,7 +105,7 @@ class _Placer(Reach):
         usual = self.reached(entries, usual=True)
         found = {}
         for i in sorted(placed - usual):
-            size = sum(1 for f in packet_functions(self.kernel_unit(i)) for _ in nodes(f.body))
+            size = self.ways(i).size
             if self.level(i) == "auto" and size > RARE:
                 found[i] = f"only packets that something is wrong with come here, and it is long ({size} nodes of IR)"
         return found
@@ -122,26 +121,19 @@ class _Placer(Reach):
         return {i: self.why_useless(i) for i in sorted(placed - useful)}
 
     def why_useless(self, i: int) -> str:
-        if self.half(i).is_whole or ports_of(self.kernel_unit(i)):
+        if self.half(i).is_whole or self.ways(i).ports:
             return "not worth its place: what it sends on goes up behind it"
         return self.half(i).ups[0].message
 
     def is_useful(self, i: int) -> bool:
         """Whether it is worth its place by itself: asked for, the end of a way, or a filter."""
-        unit = self.kernel_unit(i)
-        if self.level(i) in ("kernel", "kernel?") or self.is_wire(i):
-            return True
-        if not any(self.program.instances[i].outputs):
-            return True
-        body = [n for f in packet_functions(unit) for n in nodes(f.body)]
-        drops = any(isinstance(n, ops.Kill) or (isinstance(n, ops.Return) and n.reason >= 0) for n in body)
-        return drops and bool(ports_of(unit)) and not any(isinstance(n, CHANGES) for n in body)
+        asked = self.level(i) in ("kernel", "kernel?")
+        return asked or self.is_wire(i) or not any(self.program.instances[i].outputs) or self.ways(i).filters
 
     def made_ways(self, i: int) -> dict[int, Port]:
         """Where packets come to that it has changed; where it changes none, all ways."""
-        unit = self.kernel_unit(i)
-        changed = changed_ports(unit)
-        return {port: to for port, to in self.behind(i).items() if not changed or changed & {port, -1}}
+        ways = self.ways(i)
+        return {port: to for port, to in self.behind(i).items() if not ways.changed or ways.changes(port)}
 
     def tamed(self, placed: set[int], entries: Sequence[int]) -> bool:
         """Takes other halves of those whose code would be wrong on several CPUs at once; whether there were some."""
@@ -164,8 +156,11 @@ class _Placer(Reach):
         """State that kernel code changes and that must not be changed by two at once: what packets look at, too; and of
         what native code adds to, what has one place for both levels."""
         unit, whole = self.kernel_unit(i), self.whole(i)
-        added = adds(unit) & looked_at(whole.functions) if native else set()
-        return frozenset(((sets(unit) & read_by_packets(whole)) | added) - set(type(self.elements[i]).racy))
+        key = unit.digest, whole.digest, native
+        if key not in self.changed:
+            added = adds(unit) & self.looked_at(i) if native else set()
+            self.changed[key] = frozenset((sets(unit) & read_by_packets(whole)) | added)
+        return self.changed[key] - set(type(self.elements[i]).racy)
 
     # -- the plan
 
@@ -188,7 +183,10 @@ class _Placer(Reach):
 
     def looked_at(self, i: int) -> set[str]:
         """State of the half that native code does more with than add."""
-        return looked_at(self.whole(i).functions) & {state.name for state in self.kernel_unit(i).states}
+        whole = self.whole(i)
+        if whole.digest not in self.looks:
+            self.looks[whole.digest] = looked_at(whole.functions)
+        return self.looks[whole.digest] & {state.name for state in self.kernel_unit(i).states}
 
     def kernel_program(self, placed: set[int]) -> Program:
         """The program in which placed instances have their halves, and what is behind them in the kernel."""

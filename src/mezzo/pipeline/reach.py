@@ -14,16 +14,14 @@ from mezzo.base import Diagnostic
 from mezzo.elements.element import Element
 from mezzo.graph.codes import parse_ports
 from mezzo.ir.module import Linked, Program, Unit
-from mezzo.ir.spec import nodes
 from mezzo.pipeline import devices
 from mezzo.pipeline.devices import Road
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.told import NATIVE
 from mezzo.pipeline.units import make
-from mezzo.pipeline.ways import is_punt, ports_of
+from mezzo.pipeline.ways import Ways, ways_of
 from mezzo.pipeline.wire import has_wire, wire_unit
 from mezzo.pipeline.wishes import Wish, wish_for
-from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.plan import Port, punt
 from mezzo.targets.kernel.punt import COSTLY, Half, half_of
 
@@ -43,7 +41,7 @@ class Reach:
         self.chain: dict[int, int] = {}  # elements between a queue and its device, and what comes behind each
         self.halves: dict[int, Half] = {}
         self.made: dict[tuple[str, int | None, frozenset[str]], Half] = {}  # by the unit's digest
-        self.ports: dict[str, set[int]] = {}
+        self.known: dict[str, Ways] = {}
         self.units: dict[str, Unit] = {}
 
     # -- what each can do
@@ -136,16 +134,16 @@ class Reach:
         """Where packets come to from an instance in the kernel, by its output."""
         if i in self.chain:
             return {0: (self.chain[i], 0)}
-        used = self.used(i)
-        outputs = [port for port in range(len(self.program.instances[i].outputs)) if used & {port, -1}]
+        ways = self.ways(i)
+        outputs = [port for port in range(len(self.program.instances[i].outputs)) if ways.uses(port)]
         return {port: to for port in outputs if (to := self.next(i, port)) is not None}
 
-    def used(self, i: int) -> set[int]:
-        """The outputs of its half; -1 stands for any."""
+    def ways(self, i: int) -> Ways:
+        """What the half of a placed instance does with packets."""
         unit = self.kernel_unit(i)
-        if unit.digest not in self.ports:
-            self.ports[unit.digest] = ports_of(unit)
-        return self.ports[unit.digest]
+        if unit.digest not in self.known:
+            self.known[unit.digest] = ways_of(unit)
+        return self.known[unit.digest]
 
     def reached(self, entries: Sequence[int], usual: bool = False) -> set[int]:
         """The instances that packets reach in the kernel; `usual`: other than by outputs for what is wrong."""
@@ -168,13 +166,12 @@ class Reach:
         """Inputs at which packets go on natively, and the outputs that lead there."""
         found: dict[Port, list[Port]] = {}
         for i in sorted(placed):
-            used = self.used(i) if i not in self.chain else set()
-            for port, to in enumerate(self.program.instances[i].outputs):
-                if to is not None and used & {port, -1} and self.next(i, port) is None:
+            ways = self.ways(i)
+            for port, to in enumerate(self.program.instances[i].outputs if i not in self.chain else ()):
+                if to is not None and ways.uses(port) and self.next(i, port) is None:
                     found.setdefault(to, []).append((i, port))
-            if any(is_punt(n) for f in packet_functions(self.kernel_unit(i)) for n in nodes(f.body)):
-                for port in range(max(len(self.program.instances[i].inputs), 1)):
-                    found.setdefault((i, port), []).append((i, punt(port)))
+            for port in range(max(len(self.program.instances[i].inputs), 1)) if ways.punts else ():
+                found.setdefault((i, port), []).append((i, punt(port)))
         return found
 
     def natively_reached(self, placed: set[int], entries: Sequence[int]) -> set[int]:
