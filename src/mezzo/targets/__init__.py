@@ -8,7 +8,7 @@ Every target has
 where `whole()` is the program with all bodies (its units may be skeletons), and every engine has
     run(rounds) -> status of the scheduler    call(instance, function, *args)
     push(instance, port, frame)               pull(instance, port) -> frame or -1
-    drops(instance) -> {reason: count}        cells[instance][state]    now_ns    epoch_ns    close()
+    drops(instance) -> {reason: count}        cells[instance][state]    now_ns    epoch_ns    reseed(seed)    close()
 """
 
 from __future__ import annotations

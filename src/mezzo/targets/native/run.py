@@ -55,7 +55,7 @@ class Engine:
         self._callbacks = (HOST(self._host), TRACE(self._tracer(trace)))
         for name, callback in zip(("host", "trace"), self._callbacks, strict=True):
             self.memory.put(RUNTIME[name], 8, address_of(callback))
-        self.memory.put(self.layout.random, 8, seed)
+        self.reseed(seed)
         self.epoch_ns = 0 if virtual else time.time_ns() - time.monotonic_ns()
 
     # -- calling
@@ -143,6 +143,10 @@ class Engine:
         for name, count in self.code.common.drops(instance).items() if self.code.common is not None else ():
             found[name] = found.get(name, 0) + count
         return found
+
+    def reseed(self, seed: int) -> None:
+        """Random numbers begin anew."""
+        self.memory.put(self.layout.random, 8, seed)
 
     @property
     def now_ns(self) -> int:

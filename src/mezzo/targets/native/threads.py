@@ -58,8 +58,13 @@ def build_threads(
         seen = [made[scheduler], *made[1:]]
         address = arena.views[thread - 1].address if thread else arena.address
         more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
-        engines.append(Engine(code, seen, hosts, seed=(seed + thread * APART) & (1 << 64) - 1, **more))
+        engines.append(Engine(code, seen, hosts, seed=_apart(seed, thread), **more))
     return Engines(threading, engines, made)
+
+
+def _apart(seed: int, thread: int) -> int:
+    """Where a thread's own random numbers begin."""
+    return (seed + thread * APART) & (1 << 64) - 1
 
 
 def view(program: Program, scheduler: int) -> Program:
@@ -126,6 +131,10 @@ class Engines:
     def bell(self, thread: int) -> int:
         """The address of the line by which the thread's scheduler is woken (see elements/thread_scheduler)."""
         return self.memory.address + self.layout.bells[thread]
+
+    def reseed(self, seed: int) -> None:
+        for thread, engine in enumerate(self.engines):
+            engine.reseed(_apart(seed, thread))
 
     @property
     def now_ns(self) -> int:

@@ -291,7 +291,8 @@ class Engine:
         trace: Callable[[int, int, int], None] | None,
     ) -> None:
         self.program, self.arena, self.cells, self.hosts, self.trace = program, arena, cells, hosts, trace
-        self.seed, self.virtual, self.epoch_ns = seed & MASK64, virtual, 0
+        self.virtual, self.epoch_ns = virtual, 0
+        self.reseed(seed)
         self.trouble: BaseException | None = None
         self.depth = 0  # calls under way
         self.instances = [Instance(self, i, x, cells[i], code[i]) for i, x in enumerate(program.instances)]
@@ -337,6 +338,9 @@ class Engine:
     @property
     def wall_ns(self) -> int:
         return (self.now_ns + self.epoch_ns) & MASK64
+
+    def reseed(self, seed: int) -> None:
+        self.seed = seed & MASK64
 
     def random(self) -> int:
         """splitmix64, the high half."""
