@@ -9,7 +9,7 @@ import pytest
 from mezzo.ir import ops
 from mezzo.ir.module import State
 from mezzo.ir.ops import Body, Const, Expr
-from mezzo.ir.types import U32, U128, VOID, Type
+from mezzo.ir.types import BOOL, I64, U32, U128, VOID, Type
 from mezzo.targets import kernel
 from mezzo.targets.kernel import refusals
 from tests.targets import test_native_random as whole
@@ -86,6 +86,39 @@ def test_long_loops_agree() -> None:
         engine = start(target, program_of(unit))
         for data in packets:
             engine.push(0, 0, engine.arena.make_from(data).frame)
+        kept = [[whole.picture(whole.Packet(engine.arena, f)) for f in engine.cells[k]["got"].dump()] for k in (1, 2)]
+        seen.append((kept, engine.drops(0)))
+        engine.close()
+    assert seen[0] == seen[1]
+    assert seen[0][1] == {"fault": 2}
+
+
+def test_what_an_answer_tells_ends_with_the_local() -> None:
+    """The mark is known where the helper says so, and not where the local got its value from elsewhere."""
+    ok = ops.Local(BOOL, "ok")
+    helper = whole.Function(
+        "sets", (whole.Param("p", whole.PACKET),), BOOL,
+        (
+            ops.If(ops.Cmp("lt", ops.Meta(U32, P, "length"), c(30)), (ops.Return(ops.FALSE),)),
+            ops.MetaSet(P, "net", c(20, I64)),
+            ops.Return(ops.TRUE),
+        ),
+    )  # fmt: skip
+    read = ops.If(ok, (ops.AnnoSet(P, 0, ops.PLoad(U32, P, "net", c(6))), ops.Return(c(1))))
+    body: Body = (
+        ops.Set("ok", ops.Call(BOOL, "sets", (P,))),
+        read,
+        ops.TablePut("ok", "tab", c(1), c(2, whole.U64)),
+        read,
+        ops.Return(c(0)),
+    )
+    process = whole.Function("process", (whole.Param("p", whole.PACKET),), U32, body)
+    unit = unit_of(helper, process, states=(State("tab", "table", whole.U64, 4, U32),))
+    seen = []
+    for target in ("python", "kernel"):
+        engine = start(target, program_of(unit))
+        for length in (10, 29, 30, 60):
+            engine.push(0, 0, engine.arena.make_from(bytes(range(length))).frame)
         kept = [[whole.picture(whole.Packet(engine.arena, f)) for f in engine.cells[k]["got"].dump()] for k in (1, 2)]
         seen.append((kept, engine.drops(0)))
         engine.close()

@@ -116,6 +116,7 @@ class Frame:
 
     def bind(self, name: str, value: str) -> None:
         if name:
+            self.facts.cases.pop(self.scope.slots[name], None)
             self.t.do(f"store {ll(self.scope.types[name])} {value}, ptr {self.scope.slots[name]}")
 
     # -- faults and counters

@@ -92,10 +92,8 @@ def _if(f: Frame, s: ops.If) -> None:
 def _set(f: Frame, s: ops.Set) -> None:
     f.answers = {}
     f.bind(s.name, value(f, s.value))
-    slot = f.scope.slots[s.name]
-    f.facts.cases.pop(slot, None)
     if isinstance(s.value, ops.Call) and f.answers:
-        f.facts.cases[slot] = f.answers
+        f.facts.cases[f.scope.slots[s.name]] = f.answers
 
 
 def _for(f: Frame, s: ops.For) -> None:
