@@ -187,6 +187,12 @@ def test_kernel_that_cannot_be_is_an_error_with_the_line() -> None:
     assert levels(plan)["t"] == NATIVE
 
 
+def test_what_has_no_ports_is_nowhere() -> None:
+    text = "AddressInfo(x 1.2.3.4); FromDevice(a0, METHOD XDP) -> c :: Counter -> Discard; Place(* kernel)"
+    plan = planned(text, ())
+    assert levels(plan)["c"] == KERNEL and levels(plan)["Place@5"] == NATIVE
+
+
 def test_several_that_cannot_be_come_together() -> None:
     text = "FromDevice(a0, METHOD XDP) -> t :: Tee -> c :: Counter -> Discard; t[1] -> Discard"
     with pytest.raises(MezzoError) as error:

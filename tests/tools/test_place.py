@@ -95,6 +95,7 @@ def test_what_each_class_can_do():
 def test_the_table_for_some_words(mezzo):
     found = json.loads(mezzo("elements", "--targets", "PaintTee", "--json").out)
     assert [row["name"] for row in found] == ["PaintTee"]
+    assert "say --targets" in mezzo("elements", "--write", "x.md").err
     assert mezzo("elements", "--targets", "PaintTee").out.splitlines()[1].split()[:2] == ["PaintTee", "yes"]
 
 

@@ -202,11 +202,15 @@ class _Placer(Reach):
     def shown(self, i: int) -> bool:
         return self.elements[i].name in self.graph.instances
 
+    def has_ports(self, i: int) -> bool:
+        return bool(self.elements[i].ninputs or self.elements[i].noutputs)
+
     def require(self, placed: set[int]) -> None:
         """What was wished for and is not so is an error."""
         troubles = []
         for i, wish in enumerate(self.wishes):
-            if i and wish is not None and wish.level == "kernel" and i not in placed and self.shown(i):
+            asked = wish is not None and wish.level == "kernel" and self.shown(i) and self.has_ports(i)
+            if wish is not None and asked and i not in placed:
                 if devices.is_queue(self.program.instances[i]) and not self.road(i).why:
                     continue
                 why, span = self.why_native(i)

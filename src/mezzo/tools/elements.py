@@ -43,6 +43,9 @@ def main(args: argparse.Namespace) -> int:
                 hint=f"did you mean {', '.join(near)}?" if near else "",
             )
         )
+    if args.write and not args.targets:
+        hint = "say --targets, too; the pages of elements are written by `mezzo help --write`"
+        raise MezzoError(Diagnostic("--write: what?", hint=hint))
     if args.targets:
         return print_targets(found, args.write, args.json)
     if args.json:
