@@ -104,7 +104,7 @@ def test_what_an_answer_tells_ends_with_the_local() -> None:
             ops.Return(ops.TRUE),
         ),
     )  # fmt: skip
-    read = ops.If(ok, (ops.AnnoSet(P, 0, ops.PLoad(U32, P, "net", c(6))), ops.Return(c(1))))
+    read = ops.If(ok, (ops.AnnoSet(P, 0, ops.PLoad(U32, P, "net", c(0))), ops.Return(c(1))))
     body: Body = (
         ops.Set("ok", ops.Call(BOOL, "sets", (P,))),
         read,
