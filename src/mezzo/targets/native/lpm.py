@@ -182,6 +182,10 @@ class Poptrie:
         root = self.routes.get(0)
         self._memory.put(self._at + 32, 8, 0 if root is None else int(self._codes(np.array([root], np.uint32))[0]))
 
+    def settle(self, memory: Memory, at: int) -> None:
+        """Where the descriptor is from now on."""
+        self._memory, self._at = memory, at
+
     # -- codes
 
     def _codes(self, values: U32s) -> U32s:
@@ -442,6 +446,10 @@ class HashLpm:
         self._memory, self._at = memory, at
         self._entries: dict[tuple[int, int], int] = {}
         self._build()
+
+    def settle(self, memory: Memory, at: int) -> None:
+        """Where the descriptor is from now on."""
+        self._memory, self._at = memory, at
 
     @staticmethod
     def _salt(length: int) -> int:

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from mezzo.ir.module import State
-from mezzo.targets.native.layout import LPM_BITS
+from mezzo.targets.native.layout import DESCRIPTORS, LPM_BITS
 from mezzo.targets.native.state import Memory, body, where
 
 FEW = 64  # routes
 DIRECT = 18  # as in lpm.py
 DEEP = 1 << 31
+SIZE = 8 * DESCRIPTORS["lpm"]  # of the descriptor
 
 Node = tuple[int, int, int, int]
 Row = tuple[int, int, int]  # key (36 bits below the directory), length, code
@@ -43,6 +44,14 @@ class SmallLpm:
             self._full = (Poptrie if self._short else HashLpm)(*self._made)
             self._full.load(self.dump_rows())
         return self._full
+
+    def move(self, memory: Memory, at: int) -> None:
+        """It lies elsewhere from now on; what the descriptor leads to stays where it is."""
+        before, start, state = self._made
+        memory.view[at : at + SIZE] = before.view[start : start + SIZE]
+        self._made = memory, at, state
+        if self._full is not None:
+            self._full.settle(memory, at)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.table, name)

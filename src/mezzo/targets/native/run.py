@@ -17,6 +17,7 @@ from mezzo.targets.native.state import Array, Memory, address_of, make_cell
 
 if TYPE_CHECKING:
     from mezzo.targets.native.build import Code
+    from mezzo.targets.native.threads import Engines
 
 _P = ctypes.c_void_p
 DOOR = ctypes.CFUNCTYPE(None, _P, _P, _P, _P, _P)
@@ -210,6 +211,23 @@ def _common_cell(common: Common, key: Key, memory: Memory, at: int, state: State
     if given is not None:
         cell.load(given.dump())
     return common.faces[key](cell)
+
+
+def inherit(
+    new: Engine | Engines, instance: int, old: Engine | Engines, its: int, names: frozenset[str], drops: bool = True
+) -> None:
+    """Moves state of an instance of `old`, whose code runs no more, to one of `new`: words are copied, bodies stay
+    where they are, and the objects that elements know stay the same.  `names`: states of which type and size are equal
+    in both; `drops`: its counts of packets that died, too."""
+    base, unit, was = new.layout.offsets[instance], new.layout.units[instance], old.layout.units[its]
+    for name in names:
+        cell, lanes = old.cells[its][name], new.layout.lanes.get((instance, name), -1)
+        cell.move(new.memory, base + unit.states[name], *((lanes,) if lanes >= 0 else ()))
+        new.cells[instance][name] = cell
+    if drops:
+        start = old.layout.offsets[its] + was.drops
+        size = min(unit.size - unit.drops, was.size - was.drops)
+        new.memory.view[base + unit.drops : base + unit.drops + size] = old.memory.view[start : start + size]
 
 
 def _number(low: int, high: int, sign: int) -> int:

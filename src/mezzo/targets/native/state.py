@@ -91,6 +91,11 @@ class Scalar:
     def value(self, value: int) -> None:
         self._memory.put(self._at, self._size, self.type.wrap(int(value)))
 
+    def move(self, memory: Memory, at: int) -> None:
+        """It lies elsewhere from now on, with what it holds; all kinds have this, and bodies stay where they are."""
+        memory.put(at, self._size, self.value)
+        self._memory, self._at = memory, at
+
     def word(self) -> Any:
         """The word itself as a ctypes integer, for who reads it very often; only of those up to 64 bits."""
         return _INTEGERS[self._size, self.type.signed].from_buffer(self._memory.view, self._at)
@@ -111,10 +116,19 @@ class Array:
     def __init__(self, memory: Memory, at: int, state: State, given: memoryview | None = None) -> None:
         self.type, self._count, self._size = state.type, state.size, mem_bytes(state.type)
         size = self._size * state.size
-        if is_inline(state):
+        self._inline = is_inline(state)
+        if self._inline:
             self._view = memory.view[at : at + size]
         else:
             self._view = body(size) if given is None else given
+            memory.put(at, 8, where(self._view))
+
+    def move(self, memory: Memory, at: int) -> None:
+        if self._inline:
+            place = memory.view[at : at + len(self._view)]
+            place[:] = self._view
+            self._view = place
+        else:
             memory.put(at, 8, where(self._view))
 
     def __len__(self) -> int:
@@ -167,6 +181,11 @@ class Table:
         self._view = body(self.shape.slots * self.shape.stride)
         self._memory, self._count_at = memory, at + 8
         memory.put(at, 8, where(self._view))
+
+    def move(self, memory: Memory, at: int) -> None:
+        memory.put(at, 8, where(self._view))
+        memory.put(at + 8, 8, len(self))
+        self._memory, self._count_at = memory, at + 8
 
     def __len__(self) -> int:
         return self._memory.get(self._count_at, 8)
@@ -260,10 +279,19 @@ class Ring:
         self.size = state.size
         whole = body(4 * power_of_two(max(state.size, 1)))
         self._body = whole.cast("I")
+        self._settle(memory, at, lanes)
+
+    def _settle(self, memory: Memory, at: int, lanes: int) -> None:
         self._memory = memory
         words: tuple[tuple[int, ...], tuple[int, ...]] = ((at + 8,), (at + 12,)) if lanes < 0 else lane_words(lanes)
         self._heads, self._tails = words
-        memory.put(at, 8, where(whole))
+        memory.put(at, 8, where(self._body.cast("B")))
+
+    def move(self, memory: Memory, at: int, lanes: int = -1) -> None:
+        head, tail = self._ends()
+        self._settle(memory, at, lanes)
+        self._move(self._heads, head)
+        self._move(self._tails, tail)
 
     def _ends(self) -> tuple[int, int]:
         return self._memory.get(self._heads[0], 4), self._memory.get(self._tails[0], 4)
@@ -311,7 +339,10 @@ class Slots:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         whole = memoryview(bytearray(b"\xff" * 4 * max(state.size, 1)))
         self._size, self._body = state.size, whole.cast("I")
-        memory.put(at, 8, where(whole))
+        self.move(memory, at)
+
+    def move(self, memory: Memory, at: int) -> None:
+        memory.put(at, 8, where(self._body.cast("B")))
 
     def __len__(self) -> int:
         return self._size
@@ -346,6 +377,11 @@ class Buffer:
         self._memory, self._used_at = memory, at + 8
         memory.put(at, 8, where(self._body))
 
+    def move(self, memory: Memory, at: int) -> None:
+        memory.put(at, 8, where(self._body))
+        memory.put(at + 8, 8, len(self))
+        self._memory, self._used_at = memory, at + 8
+
     def __len__(self) -> int:
         return self._memory.get(self._used_at, 8)
 
@@ -379,6 +415,10 @@ class Blob:
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self._memory, self._at = memory, at
         self.bind(b"")
+
+    def move(self, memory: Memory, at: int) -> None:
+        self._memory, self._at = memory, at
+        self.bind(self.data)
 
     def __len__(self) -> int:
         return self._memory.get(self._at + 8, 8)
