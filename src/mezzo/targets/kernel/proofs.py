@@ -84,12 +84,17 @@ def _learn(f: Frame, cond: Expr, truth: bool) -> None:
     elif isinstance(cond, ops.Logic) and (cond.op == "and") == truth:
         _learn(f, cond.a, truth)
         _learn(f, cond.b, truth)
+    elif isinstance(cond, ops.Local):
+        _learn_answer(f, cond, int(truth))
     elif isinstance(cond, ops.Cmp) and isinstance(cond.a, ops.Local) and isinstance(cond.b, Const):
-        cases = f.facts.cases.get(f.scope.slots[cond.a.name], {})
         if truth == (cond.op == "eq") and cond.op in ("eq", "ne"):
-            f.facts.take(cases.get(cond.b.value))
+            _learn_answer(f, cond.a, cond.b.value)
     elif isinstance(cond, ops.Cmp) and cond.op in LEAST and truth == (cond.op in ("ge", "gt")):
         _learn_length(f, cond)
+
+
+def _learn_answer(f: Frame, local: ops.Local, value: int) -> None:
+    f.facts.take(f.facts.cases.get(f.scope.slots[local.name], {}).get(value))
 
 
 def _learn_length(f: Frame, cond: ops.Cmp) -> None:
