@@ -7,6 +7,7 @@ opened; `_xdp_port` attaches it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,9 +68,13 @@ def is_veth(device: str) -> bool:
 
 
 def queues_at_once(device: str) -> int:
-    """On how many CPUs at once a program of an interface may run: by its queues."""
+    """On how many CPUs at once a program of an interface may run: by its queues; generic XDP is where the packet is."""
     link = _netdev.maybe_link(device)
-    return _attach.queues_of(link.index) if link is not None else 1
+    if link is None:
+        return 1
+    features = _netdev.xdp_features(link.index)
+    native = features is None or features & _netdev.XDP_BASIC
+    return _attach.queues_of(link.index) if native else os.cpu_count() or 1
 
 
 def _no_peer(link: _netdev.Link) -> str:
