@@ -22,7 +22,6 @@ from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.elements import ConfigError
 from mezzo.packet.arena import Arena
 from mezzo.ports import _fork
-from mezzo.ports.level import hand_out
 
 if TYPE_CHECKING:
     from mezzo.ports._end import _End
@@ -211,8 +210,11 @@ class PortTable:
     def open(self, elements: list[Any], arena: Arena) -> None:
         """Finds or makes the port of every end, then opens all; MezzoError lists all that is wrong."""
         troubles: list[Diagnostic] = []
-        for part in self.parts:
-            hand_out(elements, part)
+        if self.parts:
+            from mezzo.ports.level import hand_out  # with all that knows interfaces: for who has a kernel's level
+
+            for part in self.parts:
+                hand_out(elements, part)
         for element in elements:
             if hasattr(element, "make_port"):
                 self._try(troubles, element, self._join)

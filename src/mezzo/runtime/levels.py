@@ -16,7 +16,6 @@ from typing import Any
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.pipeline import Plan
 from mezzo.ports import privileged
-from mezzo.ports.level import hand_out
 from mezzo.ports.port import PortTable
 
 # The kernel draws from a sequence of its own; as far from the native one as those of threads are from each other.
@@ -70,6 +69,8 @@ class Levels:
     def replace(self, before: Levels, ports: PortTable) -> None:
         """Puts the programs of this in the place of those of `before`, on the interfaces that ports have open: from one
         packet to the next, and none meets no program.  Those of `before` are let go of; state that both have stays."""
+        from mezzo.ports.level import hand_out
+
         there = {port.device: port for port in ports}
         for part in self.parts:
             hand_out(self.plan.elements, part)
