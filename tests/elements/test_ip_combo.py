@@ -50,6 +50,7 @@ def odd_packets(count: int) -> list[bytes]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_way_in(target: str) -> None:
     frames = [bytes(range(12)) + b"\x08\x00" + packet for packet in odd_packets(60)] + [b"", b"\1" * 13, b"\2" * 14]
@@ -59,6 +60,7 @@ def test_the_way_in(target: str) -> None:
     assert 5 < len(split[0]) < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fix", [0, 1])
 def test_the_way_out(target: str, fix: int) -> None:
