@@ -37,6 +37,13 @@ def test_undead(mezzo, tool):
     assert "expression:1:52: `n` (Null) does nothing" in said
 
 
+def test_dead_parts_may_be_wrong(mezzo):
+    wrong = "c :: Counter; Strip(14) -> t :: Tee(2) -> Queue -> Discard;"
+    assert mezzo("undead", "-e", wrong + DEAD) == (0, LIVE, "")
+    done = mezzo("undead", "-e", "InfiniteSource -> c :: PaintTee(1) -> Queue -> Discard;")
+    assert done.status == 1 and "output 1 of `c`" in done.err
+
+
 def test_undead_says_when_nothing_is_left(mezzo):
     done = mezzo("undead", "-e", "InfiniteSource -> Discard")
     assert (done.status, done.out.strip()) == (0, "")

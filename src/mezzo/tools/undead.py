@@ -37,10 +37,10 @@ def main(args: argparse.Namespace) -> int:
 
     refuse_kernel(args)
     it = given(args)
-    graph = graph_of(it.source)
-    resolve(graph)
-    notes = Notes()
+    graph, notes = graph_of(it.source), Notes()
     found = undead(graph, spec_of, args.source, args.sink, notes)
+    # Dead parts may be wrong, for example not connected; what is left must be right.
+    resolve(found)
     if args.verbose:
         for instance, what in notes.said:
             print(f"{instance.span}: `{instance.name}` ({instance.cls}) {what}", file=sys.stderr)
