@@ -47,6 +47,7 @@ def test_an_access_that_is_not_compared(monkeypatch: pytest.MonkeyPatch, golden:
     golden("kernel/access.txt", shown(error))
     assert "invalid access to packet" in error.log
     assert not error.is_size
+    assert error.instance == 2  # behind the scheduler and Feed
 
 
 def test_an_offset_without_bound(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:

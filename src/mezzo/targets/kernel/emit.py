@@ -172,6 +172,7 @@ class Emitter(Passing):
 
     def _instance(self, i: int) -> None:
         self.instance, self.facts = i, self.coming[i]
+        self.t.owner = i
         self.t.at(f"in{i}")
         role = packet_functions(self.unit)[0]
         self.note("in")
@@ -219,21 +220,26 @@ class Emitter(Passing):
         return self.rank.get(to[0], -1) <= self.rank[self.instance]
 
     def _exits(self) -> None:
-        joints, road = self.joints, self.road
         for key, facts in self.exits.items():
             (self.instance, port), self.facts = key, facts
-            self.t.at(f"exit{key[0]}_{abs(port)}{'p' * (port < 0)}")
-            to = self.linked.outputs[port] if 0 <= port < len(self.linked.outputs) else None
-            if key in road.wires:
-                self._to_wire(road.wires[key])
-            elif key in road.ups:
-                self._up(road.ups[key])
-            elif to is not None and joints.programs.get(to[0], -1) > joints.programs[self.instance]:
-                self._to_program(to)
-            else:
-                assert not road.sockets, f"the plan tells the way of output {port} of `{self.linked.name}`"
-                joints.exits.append(key)
-                self._up(len(joints.exits) - 1)
+            self.t.owner = self.instance
+            with self.t.place(None):
+                self.t.at(f"exit{key[0]}_{abs(port)}{'p' * (port < 0)}")
+                self._way_out(key)
+
+    def _way_out(self, key: Port) -> None:
+        (i, port), joints, road = key, self.joints, self.road
+        to = self.linked.outputs[port] if 0 <= port < len(self.linked.outputs) else None
+        if key in road.wires:
+            self._to_wire(road.wires[key])
+        elif key in road.ups:
+            self._up(road.ups[key])
+        elif to is not None and joints.programs.get(to[0], -1) > joints.programs[i]:
+            self._to_program(to)
+        else:
+            assert not road.sockets, f"the plan tells the way of output {port} of `{self.linked.name}`"
+            joints.exits.append(key)
+            self._up(len(joints.exits) - 1)
 
     def _up(self, way: int) -> None:
         """To the router; what there is to do is the same for all that goes up."""

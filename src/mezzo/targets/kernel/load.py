@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
 from typing import Any
@@ -118,12 +118,19 @@ def types_of(found: Object) -> bytes:
     return head + records + strings
 
 
-def load(text: str, spans: list[Span | None], maps: Maps, use_disk: bool = True, flags: int = 0) -> tuple[int, int]:
-    """(the program's descriptor, its instructions); MezzoError says at which Python line the kernel refuses it."""
+def load(
+    text: str,
+    spans: Sequence[Span | None],
+    maps: Maps,
+    use_disk: bool = True,
+    flags: int = 0,
+    owners: Sequence[int] = (),
+) -> tuple[int, int]:
+    """(the program's descriptor, its instructions); KernelRefusal says at which Python line the kernel refuses it."""
     found = object_of(text, use_disk)
     known = tuple(at // 8 for at, _ in found.functions) if found.calls else ()
     try:
         fd = bpf.load_code(patch(found, maps), NAME, flags, types=types_of(found), functions=known)
     except bpf.Refused as refusal:
-        raise explain(refusal, found, spans) from refusal
+        raise explain(refusal, found, spans, owners) from refusal
     return fd, len(found.code) // 8

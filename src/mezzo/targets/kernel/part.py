@@ -152,6 +152,7 @@ class Part:
                 if halve:
                     groups[at : at + 1] = halves(groups[at])
                 elif careful:
+                    refusal.instance = groups[at][0] if len(groups[at]) == 1 else refusal.instance
                     raise
                 careful = not halve
                 self._unload(start)
@@ -162,7 +163,8 @@ class Part:
 
     def _load_one(self, emitter: Emitter, road: Road, number: int, use_disk: bool) -> None:
         text = emitter.module()
-        fd, size = load(text, emitter.t.spans, self.maps, use_disk, bpf.HAS_FRAGS if road.frags else 0)
+        flags = bpf.HAS_FRAGS if road.frags else 0
+        fd, size = load(text, emitter.t.spans, self.maps, use_disk, flags, emitter.t.owners)
         self.programs.append(Loaded(fd, size, text))
         key = (road.first + number).to_bytes(4, "little")
         bpf.map_put(self.maps.descriptors[PROGRAMS], key, fd.to_bytes(4, "little"))

@@ -7,6 +7,7 @@ statement that came from, LLVM's line records tell.  The whole log is in the err
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.base.bpf import Refused
@@ -43,23 +44,26 @@ LAST_LINES = 3
 
 
 class KernelRefusal(MezzoError):
-    """The kernel refuses a program; `log` is all that its verifier said.  `is_size`: less of it might be taken."""
+    """The kernel refuses a program; `log` is all that its verifier said.  `is_size`: less of it might be taken.
+    `instance`: where it is, -1 when that is not known."""
 
-    def __init__(self, diagnostic: Diagnostic, log: str, is_size: bool = False) -> None:
+    def __init__(self, diagnostic: Diagnostic, log: str, is_size: bool = False, instance: int = -1) -> None:
         super().__init__(diagnostic)
-        self.log, self.is_size = log, is_size
+        self.log, self.is_size, self.instance = log, is_size, instance
 
 
-def explain(refusal: Refused, found: Object, spans: list[Span | None]) -> KernelRefusal:
-    """The error with its place and reason."""
+def explain(refusal: Refused, found: Object, spans: Sequence[Span | None], owners: Sequence[int] = ()) -> KernelRefusal:
+    """The error with its place and reason; `owners`: the instance of each place."""
     log = refusal.log
     said = last_words(log)
     reason = next((words for pattern, words in WORDS if re.search(pattern, said)), "")
     what = f"the kernel refuses this: {reason}" if reason else f"the kernel refuses the program: {refusal.strerror}"
-    span = _span(log, found, spans)
+    line = _line(log, found)
+    span = spans[line] if line < len(spans) else None
     notes = tuple(Note(f"the verifier: {line}") for line in said.splitlines())
     hint = "keep the element out of the kernel, or show the whole log with --log"
-    return KernelRefusal(Diagnostic(what, span, notes, hint), log, bool(re.search(TOO_MUCH, said)))
+    instance = owners[line] if line < len(owners) else -1
+    return KernelRefusal(Diagnostic(what, span, notes, hint), log, bool(re.search(TOO_MUCH, said)), instance)
 
 
 def last_words(log: str) -> str:
@@ -69,10 +73,7 @@ def last_words(log: str) -> str:
     return "\n".join(said[-LAST_LINES:])
 
 
-def _span(log: str, found: Object, spans: list[Span | None]) -> Span | None:
-    """The place of the last instruction that the verifier looked at."""
+def _line(log: str, found: Object) -> int:
+    """The number of the place of the last instruction that the verifier looked at."""
     numbers = _AT.findall(log)
-    if not numbers:
-        return None
-    line = found.line_of(int(numbers[-1]))
-    return spans[line] if line < len(spans) else None
+    return found.line_of(int(numbers[-1])) if numbers else 0

@@ -56,6 +56,8 @@ class Text:
         self.slots: list[str] = []
         self.lines: list[str] = []
         self.spans: list[Span | None] = [None]
+        self.owner = -1  # the instance that is written
+        self.owners = [-1]  # of each place
         self.rounds: list[str] = []  # functions that are the body of a loop
         self.switches: set[int] = set()  # numbers of ways that some switch has
         self.count = 0
@@ -65,9 +67,10 @@ class Text:
     def place(self, span: Span | None) -> Iterator[None]:
         """Lines written inside belong to this place; without one, to that around."""
         before = self._here
-        if span is not None:
-            if self.spans[-1] != span:
+        if span is not None or self.owner != self.owners[before]:
+            if (self.spans[-1], self.owners[-1]) != (span, self.owner):
                 self.spans.append(span)
+                self.owners.append(self.owner)
             self._here = len(self.spans) - 1
         yield
         self._here = before
