@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.pipeline import Plan, compile_text
+from mezzo.pipeline import Plan, compile_graph, compile_text
 from mezzo.pipeline.link import FIRST_UP
 from mezzo.pipeline.placement import BOTH, KERNEL, NATIVE
 from mezzo.pipeline.ways import ways_of
@@ -316,6 +316,15 @@ def test_native_that_is_wished_for_a_queue_or_its_device() -> None:
         require_sound(plan)
         kernel = kernel_of(plan)
         assert kernel.wires == {} and [name_of(plan, i) for i, _ in kernel.ups] == ["q"]
+
+
+def test_elements_that_are_compiled_again_take_in_what_comes_up_now() -> None:
+    plan = planned(SMALL)
+    graph, made = plan.graph, {e.name: e for e in plan.elements[1:]}
+    assert made["FromDevice@1"].up and len(plan.program.instances[1].outputs) > 1
+    again = compile_graph(graph, made=made, place=["auto", "FromDevice@1=native"])
+    assert again.placement is not None and again.placement.kernel is None and not made["FromDevice@1"].up
+    assert again.program.instances[1].unit.digest != plan.program.instances[1].unit.digest
 
 
 # -- several CPUs

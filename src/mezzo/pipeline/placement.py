@@ -51,15 +51,15 @@ def place_elements(linker: Linker, resolved: Resolved, wishes: Sequence[Wish], v
 
 def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker:
     """The native router whose device inputs take in what comes up from the kernel."""
-    if placement.kernel is None:
-        return linker
-    places = [(to - 1, port) for to, port in placement.kernel.ups]
+    kernel = placement.kernel
+    entries = [i - 1 for i, _ in kernel.entries] if kernel is not None else []
+    places = [(to - 1, port) for to, port in kernel.ups] if kernel is not None else []
     units = list(linker.units)
-    for instance, _ in placement.kernel.entries:
-        element = linker.elements[instance - 1]
-        element.up = True  # type: ignore[attr-defined]  # a constant of its packet code
-        units[instance - 1] = units_of([element])[0]
-    return Linker(resolved, linker.elements, units, {i - 1: places for i, _ in placement.kernel.entries})
+    for i, element in enumerate(linker.elements):
+        if devices.is_input(element) and getattr(element, "up", False) != (i in entries):
+            element.up = i in entries  # type: ignore[attr-defined]  # a constant of its packet code
+            units[i] = units_of([element])[0]
+    return Linker(resolved, linker.elements, units, dict.fromkeys(entries, places))
 
 
 class _Placer(Reach):
