@@ -20,6 +20,7 @@ from mezzo.targets.kernel.common import common_of
 from mezzo.targets.kernel.layout import looked_at
 from mezzo.targets.kernel.roads import Wire
 from mezzo.targets.native.common import Common
+from mezzo.targets.native.run import inherit
 from tests.targets.native_units import P, bump, c, entry, loc, plain, unit_of
 
 pytestmark = pytest.mark.needs_root
@@ -31,7 +32,9 @@ KEY = ops.Cast(U32, ops.PLoad(U8, P, "data", c(0)))
 class Both:
     """An instance in the kernel, by which packets pass to the host's stack, and the same natively."""
 
-    def __init__(self, unit: Unit, cells: list[dict[str, Any]] | None = None, before: int = 0) -> None:
+    def __init__(
+        self, unit: Unit, cells: list[dict[str, Any]] | None = None, before: int = 0, old: Both | None = None
+    ) -> None:
         # Others in front, so that offsets of blocks and words differ.
         others = [Linked(f"o{n}", unit_of(states=(State("pad", "scalar", U64),))) for n in range(before)]
         self.number = before
@@ -39,7 +42,9 @@ class Both:
         cells = cells or plain(program)
         wires = {(before, 0): Wire("pass")}
         looked = {(before, name) for name in looked_at(unit.functions)}
-        self.part = Part(program, [before], [(before, 0)], cells, wire=True, wires=wires, use_disk=False, apart=looked)
+        more: dict[str, Any] = {"before": old.part} if old is not None else {}
+        more |= {"wire": True, "wires": wires, "use_disk": False, "apart": looked}
+        self.part = Part(program, [before], [(before, 0)], cells, **more)
         self.common = common_of(self.part, program)
         self.engine: Any = native.build(program, Arena(64), cells, {}, virtual=True, cache=False, common=self.common)
         self.cells = self.engine.cells[before]
@@ -257,6 +262,73 @@ def test_drops_are_summed_by_reason(both: Any) -> None:
         it.push(first)
     it.push(2)
     assert it.engine.drops(1) == {"one": 2, "no output": 3, "fault": 2}
+
+
+STATES = (
+    State("n", "scalar", U64),  # counted by both
+    State("last", "scalar", U32),
+    State("few", "array", U16, 4),
+    State("many", "array", U32, 3000),
+    State("t", "table", U64, 20, U32),
+    State("r", "lpm", U32, 0, U32),
+    State("b", "blob", U8),
+)
+
+
+def everything() -> Unit:
+    """Code that touches one state of each kind, on both levels."""
+    found = ops.Set("x", ops.LpmGet(U32, "r", c(0x0A000001), c(0)))
+    stores = (ops.Store("few", c(1), c(7, U16)), ops.Store("many", c(2900), ops.BlobLoad(U32, "b", c(0, U64))))
+    steps = (bump("n"), found, ops.Put("last", loc("x")), *stores, ops.TablePut("", "t", loc("x"), c(1, U64)))
+    return unit(steps, getter("last", U32), states=STATES, reasons=("one",))
+
+
+def filled(unit: Unit, before: int) -> list[dict[str, Any]]:
+    others = [Linked(f"o{n}", unit_of(states=(State("pad", "scalar", U64),))) for n in range(before)]
+    cells = plain(Program((*others, Linked("x", unit)), (), ()))
+    cells[before]["b"].bind(b"abcd")
+    return cells
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["in the same maps", "copied"])
+def test_state_goes_on_in_another_engine(both: Any, same: bool) -> None:
+    """As at a reload: what either level counts or writes afterwards is on top of what was there."""
+    made = everything()
+    old = both(made, filled(made, 1), before=1)
+    old.cells["r"].add(0x0A000000, 8, 5)
+    old.cells["many"][17] = 9
+    old.arrive(repeat=3)
+    old.push()
+    new = both(made, filled(made, 4), before=4, old=old if same else None)
+    if same:
+        old.arrive(repeat=2)  # programs in the same maps count on until they are replaced
+    inherit(new.engine, 4, old.engine, 1, frozenset(state.name for state in STATES))
+    old.part.close()
+    assert new.cells["n"].value == (6 if same else 4)
+    new.arrive(repeat=2)
+    new.push()
+    cells = new.cells
+    assert (cells["n"].value, new.ask("get_last"), cells["few"][1], cells["many"][17]) == (9 if same else 7, 5, 7, 9)
+    assert (cells["many"][2900], cells["t"].items()) == (int.from_bytes(b"abcd", "little"), [(5, 1)])
+    cells["r"].add(0x0A000000, 16, 6)
+    new.arrive()
+    assert (new.ask("get_last"), cells["t"].items()) == (6, [(5, 1), (6, 1)])
+    cells["r"].remove(0x0A000000, 16)
+    new.push()
+    assert new.ask("get_last") == 5
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["in the same maps", "copied"])
+def test_packets_that_died_are_counted_on(both: Any, same: bool) -> None:
+    few = ops.If(ops.Cmp("eq", KEY, c(1)), (ops.Return(c(KILL), 0),))
+    made = unit((few,), states=(), reasons=("one",))
+    old = both(made)
+    old.arrive(1, repeat=3)
+    old.push(1)
+    new = both(made, before=1, old=old if same else None)
+    inherit(new.engine, 1, old.engine, 0, frozenset())
+    new.arrive(1)
+    assert new.engine.drops(1) == {"one": 5}
 
 
 def test_code_without_another_level_is_what_it_was() -> None:

@@ -21,7 +21,7 @@ from mezzo.targets.kernel.layout import mem_bytes
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import is_inline
-from mezzo.targets.native.state import mapped
+from mezzo.targets.native.state import Memory, mapped
 
 
 class Summed:
@@ -49,6 +49,10 @@ class Summed:
     def load(self, value: int) -> None:
         self.value = value
 
+    def take(self, before: Summed, memory: Memory, at: int) -> None:
+        """Goes on where one with the same lanes was."""
+        self._mine.value = before._mine.value
+
 
 class Twice:
     """State that Python alone writes: each level has a copy, both are written, and the native one is read."""
@@ -60,6 +64,11 @@ class Twice:
 
     def __len__(self) -> int:
         return len(self._mine)
+
+    def take(self, before: Twice, memory: Memory, at: int) -> None:
+        """Goes on where one with the same copy in the kernel was."""
+        self._mine = before._mine
+        self._mine.move(memory, at)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._mine, name)
@@ -80,6 +89,7 @@ def common_of(part: Part, program: Program) -> Common:
     views = _Mapped(part)
     found = Common(part.maps.descriptors["state"], part.layout.maps["state"].value)
     found.drops = lambda i: part.drops(i) if i in part.layout.drops else {}
+    found.stays = frozenset(part.layout.same)
     for i, cells in part.cells.items():
         for name, cell in cells.items():
             state = program.instances[i].unit.state(name)

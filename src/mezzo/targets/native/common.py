@@ -31,6 +31,7 @@ class Common:
     bodies: dict[Key, memoryview] = field(default_factory=dict)
     hashes: dict[Key, int] = field(default_factory=dict)
     faces: dict[Key, Callable[[Any], Any]] = field(default_factory=dict)  # given the native object
+    stays: frozenset[int] = frozenset()  # instances that go on in the memory of an engine before
     drops: Callable[[int], dict[str, int]] = lambda instance: {}  # what the other level counted
 
     def has(self, instance: int, name: str) -> bool:

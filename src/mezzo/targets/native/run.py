@@ -59,6 +59,11 @@ class Engine:
         self.reseed(seed)
         self.epoch_ns = 0 if virtual else time.time_ns() - time.monotonic_ns()
 
+    @property
+    def common(self) -> Common | None:
+        """What is common with another level."""
+        return self.code.common
+
     # -- calling
 
     def run(self, rounds: int) -> int:
@@ -138,7 +143,7 @@ class Engine:
     def drops(self, instance: int) -> dict[str, int]:
         """Packets that died here, by reason; zeros left out."""
         base, unit = self.layout.offsets[instance], self.layout.units[instance]
-        names = ["fault", "no output", *self.program.instances[instance].unit.reasons]
+        names = drop_names(self.program, instance)
         counts = [self.memory.get(base + unit.drops + 8 * i, 8) for i in range(len(names))]
         found = {name: count for name, count in zip(names, counts, strict=True) if count}
         for name, count in self.code.common.drops(instance).items() if self.code.common is not None else ():
@@ -170,6 +175,11 @@ class Engine:
     def close(self) -> None:
         """Lets go of the code and of the arena's address."""
         self._doors.clear()
+
+
+def drop_names(program: Program, instance: int) -> list[str]:
+    """What the counters of dead packets in a block count."""
+    return ["fault", "no output", *program.instances[instance].unit.reasons]
 
 
 def memory_of(layout: Layout, common: Common | None = None) -> Memory:
@@ -221,6 +231,9 @@ def inherit(
     in both; `drops`: its counts of packets that died, too."""
     base, unit, was = new.layout.offsets[instance], new.layout.units[instance], old.layout.units[its]
     for name in names:
+        if _is_common(new, instance, name) or _is_common(old, its, name):
+            _go_on(new, instance, old.cells[its][name], name)
+            continue
         cell, lanes = old.cells[its][name], new.layout.lanes.get((instance, name), -1)
         cell.move(new.memory, base + unit.states[name], *((lanes,) if lanes >= 0 else ()))
         new.cells[instance][name] = cell
@@ -228,6 +241,31 @@ def inherit(
         start = old.layout.offsets[its] + was.drops
         size = min(unit.size - unit.drops, was.size - was.drops)
         new.memory.view[base + unit.drops : base + unit.drops + size] = old.memory.view[start : start + size]
+        _count_below(new, instance, old, its)
+
+
+def _count_below(new: Engine | Engines, instance: int, old: Engine | Engines, its: int) -> None:
+    """Packets that died on the other level, where its counters do not go on."""
+    if old.common is None or (new.common is not None and instance in new.common.stays):
+        return
+    counts = old.common.drops(its)
+    for i, name in enumerate(drop_names(new.program, instance)):
+        at = new.layout.offsets[instance] + new.layout.units[instance].drops + 8 * i
+        new.memory.put(at, 8, new.memory.get(at, 8) + counts.get(name, 0))
+
+
+def _is_common(engine: Engine | Engines, instance: int, name: str) -> bool:
+    return engine.common is not None and engine.common.has(instance, name)
+
+
+def _go_on(new: Engine | Engines, instance: int, before: Any, name: str) -> None:
+    """State of another level, too: it is there already where that level goes on in the same memory (which it changes
+    meanwhile), but for what is native of it; else it is copied."""
+    cell, at = new.cells[instance][name], new.layout.offsets[instance] + new.layout.units[instance].states[name]
+    if new.common is None or instance not in new.common.stays or not new.common.has(instance, name):
+        cell.load(before.dump())
+    elif (instance, name) in new.common.faces and (instance, name) not in new.common.hashes:
+        cell.take(before, new.memory, at)
 
 
 def _number(low: int, high: int, sign: int) -> int:
