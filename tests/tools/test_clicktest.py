@@ -111,7 +111,8 @@ def read(text: str):
 def test_sections_of_a_file():
     (test,) = read(
         "before\n# comment\n%info\nA test\n%require -q\nfalse\n%script\necho a\necho b\n%file -d IN sub/IN2\n"
-        "x%a\n b\n%file +3 IN3\nab\n\nrest\n%stdin\nin\n%expect -iw stdout\nA\n%cut\nold\n%end\nof\n%expect -e BIN\nAAEC\n"
+        "x%a\n b\n%file +3 IN3\nab\n\nrest\n%stdin\nin\n%expect -iw stdout\nA\n%cut\nold\n%end\nof\n"
+        "%expect -e BIN\nAAEC\n"
         "%ignorex\n#.*\n\\%x\n"
     )
     assert test.troubles == [] and test.info == "A test\n"
