@@ -7,6 +7,7 @@ import random
 import resource
 import socket
 import stat
+import struct
 import sys
 import threading
 
@@ -427,6 +428,19 @@ def test_who_shows_no_token_is_dropped(monkeypatch):
     monkeypatch.setattr(control_server, "TOKEN_S", 0.0)
     with running("k :: ControlSocket(TCP, 0, TOKEN 0123456789);") as router, talking(router) as talker:
         assert talker.rest() == b""
+
+
+def test_clients_that_are_gone_at_once(capsys):
+    with running(f"k :: ControlSocket(TCP, 0, VERBOSE true); {COUNTED.removeprefix(SOCKET)}") as router:
+        address = "127.0.0.1", router.elements["k"].opening.address.port
+        for last_words in (b"", b"READ c.count\n", b"READ c.handlers\n" * 100):
+            for _ in range(20):
+                with socket.create_connection(address) as gone:
+                    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+                    gone.sendall(last_words)
+        with talking(router) as talker:
+            assert talker.ask("READ c.count")[0] == 200
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_commands_of_all_together_are_bounded(monkeypatch):

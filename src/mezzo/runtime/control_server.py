@@ -180,21 +180,25 @@ class Server:
                 self._guard(client, self._read)
         elif fd in self._listening:
             self._accept(self._listening[fd])
-        else:
-            self._work()
+        elif fd == self._wake:
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+            while self._jobs:
+                self._do(self._jobs.popleft())
 
-    def _work(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
-        while self._jobs:
-            self._jobs.popleft()()
+    def _do(self, job: Callable[[], None]) -> None:
+        """A job's trouble does not end the thread that serves the others."""
+        try:
+            job()
+        except Exception:
+            self.router.say(f"control: {traceback.format_exc()}")
 
     def _look_at_time(self) -> None:
         now = time.monotonic()
         due = [job for at, job in self._timers if at <= now]
         self._timers = [(at, job) for at, job in self._timers if at > now]
         for job in due:
-            job()
+            self._do(job)
         if now - self._checked < 1:
             return
         self._checked = now
@@ -236,14 +240,18 @@ class Server:
         self._timers.append((time.monotonic() + PAUSE_S, lambda: self._epoll.modify(door.socket, IN)))
 
     def _admit(self, connection: socket.socket, door: Door) -> None:
-        connection.setblocking(False)
-        if len(self.clients) >= CLIENTS:
-            with suppress(OSError):
+        try:
+            connection.setblocking(False)
+            if len(self.clients) >= CLIENTS:
                 connection.send(GREETING + b"590 Too many clients\r\n")
+            elif connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:  # it has gone already
             connection.close()
             return
-        if connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if len(self.clients) >= CLIENTS:
+            connection.close()
+            return
         session = Session(self.router, door.rights, door.proxy, door.answers)
         client = Client(connection, session, door, time.monotonic(), bytearray(GREETING))
         self.clients[connection.fileno()] = client
@@ -350,5 +358,8 @@ class Server:
 
 def _from(connection: socket.socket) -> str:
     """` from 127.0.0.1.4711`, as Click says it; of a UNIX socket there is nothing to tell."""
-    peer = connection.getpeername()
+    try:
+        peer = connection.getpeername()
+    except OSError:
+        return ""
     return f" from {peer[0]}.{peer[1]}" if isinstance(peer, tuple) else ""
