@@ -24,7 +24,7 @@ from tests.ports.netlab import Pair, inside, namespace, veth_pair, wait_until
 from tests.ports.netmap_client import kernel_side
 
 pytestmark = pytest.mark.slow
-CYCLES = int(os.environ.get("MEZZO_CYCLES", "30"))
+CYCLES = int(os.environ.get("MEZZO_CYCLES", "20"))
 LITTLE = 3 << 20  # bytes that Python's own memory may vary by
 FORWARD = "f :: FromDevice({a}, METHOD {how}, {more}) -> Queue -> t :: ToDevice({b}, METHOD {how});"
 WIRES = {
