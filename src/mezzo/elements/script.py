@@ -79,6 +79,10 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         if self.ninputs > 1 and "pull" in self.input_kinds:
             raise ConfigError("a script that packets are pulled through has one input")
         self.starts = self.kind in ("ACTIVE", "DRIVER")
+        if self.kind == "DRIVER":
+            first = self.env.names.setdefault("driver script", {}).setdefault("", self.name)
+            if first != self.name:
+                raise ConfigError(f"{first} decides about stops already; there is one script of TYPE DRIVER")
         program = read_program(self.instructions, self.error)
         self.export(program)
         if not program and self.kind == "DRIVER":
@@ -110,9 +114,6 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def initialize(self):
         if self.kind == "DRIVER":
-            others = [e for e in self.router.elements.values() if isinstance(e, Script) and e.kind == "DRIVER"]
-            if others[0] is not self:
-                raise ConfigError(f"{others[0].name} decides about stops already; there is one script of TYPE DRIVER")
             self.router.stop_hooks.append(self.at_stop)
         try:
             for number in self.numbers:
@@ -121,15 +122,26 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
             raise ConfigError(str(trouble)) from None
         self.settle()
 
+    def moved(self, old):
+        """A script that takes another's place at a reload knows what that one knew, but for what it sets itself."""
+        if old is not self:
+            self._script.variables.update(old._script.variables)
+
     def cleanup(self):
+        if self.at_stop in self.router.stop_hooks:
+            self.router.stop_hooks.remove(self.at_stop)
         if self.numbers:
             DESK.leave(self)
             if self.router.elements.get(self.name) in (self, None):  # no other has taken its place
                 self.router.awaited.discard(self.name)
 
+    def is_in_place(self):
+        """Beside a reload there are two scripts of a name; the router has one of them."""
+        return self.router.elements.get(self.name) is self
+
     def at_stop(self):
         """A DRIVER script is told that the router is to stop: does it want to go on?"""
-        return self._script.word != "stop" and self.advance(1)
+        return self.is_in_place() and self._script.word != "stop" and self.advance(1)
 
     def advance(self, steps):
         """Goes on with the script; says whether it blocks.  An `error` that nobody asked for is said."""
@@ -149,6 +161,8 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     def signalled(self, number):
         self._pending.discard(number)
+        if not self.is_in_place():
+            return
         if not self.listening:
             DESK.declined(number)
             return
