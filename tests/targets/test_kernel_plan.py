@@ -103,6 +103,21 @@ def test_what_goes_up_has_a_record_and_needs_a_socket() -> None:
         assert struct.unpack_from("=IHH", up.metadata) == (1, HEADROOM, HEADROOM + 4)
 
 
+def test_a_record_that_has_no_room_is_a_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "SIZE", 304)  # more than the kernel takes
+    with part_of(plan_of(chooses())) as part, with_socket(part, "sockets0"):
+        assert bpf.test_run(part.roots[0].fd, b"", packet(0, 2)).verdict == DROP
+        assert part.drops(2) == {"no room for the record": 1}
+
+
+@pytest.mark.parametrize("there", [4, 72, 200])
+def test_metadata_of_a_driver_goes(there: int) -> None:
+    with part_of(plan_of(chooses())) as part, with_socket(part, "sockets0"):
+        up = bpf.test_run(part.roots[0].fd, bytes(range(there)), packet(0, 2))
+        assert (up.verdict, up.packet, len(up.metadata)) == (REDIRECT, packet(0, 2), record.SIZE)
+        assert struct.unpack_from("=IHH", up.metadata) == (1, HEADROOM, HEADROOM + 4)
+
+
 def test_a_packet_that_is_punted_is_as_it_came() -> None:
     with part_of(plan_of(chooses())) as part, with_socket(part, "sockets0"):
         up = bpf.test_run(part.roots[0].fd, b"", packet(9))

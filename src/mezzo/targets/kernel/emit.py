@@ -23,7 +23,7 @@ from mezzo.ir.ops import KILL, PUNT
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.facts import UNSET, Facts
 from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL
-from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_SOCKET, Layout, packet_functions
+from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_ROOM, NO_SOCKET, Layout, packet_functions
 from mezzo.targets.kernel.lower_stmt import run
 from mezzo.targets.kernel.passing import Passing
 from mezzo.targets.kernel.plan import Port, punt
@@ -260,11 +260,11 @@ class Emitter(Passing):
         self._redirect(self.road.sockets, queue)
 
     def _write_no_room(self) -> None:
-        """For the record: a fault of the instance that the packet comes from."""
+        """Where the driver gives no room in front of the packet; of the instance that it comes from."""
         t = self.t
         t.at("no_room")
-        fault = t.op(f"add i64 {t.op(f'load i64, ptr {self.blame}')}, {8 * (FAULT - NO_SOCKET)}")
-        t.do(f"store i64 {fault}, ptr {self.blame}")
+        place = t.op(f"add i64 {t.op(f'load i64, ptr {self.blame}')}, {8 * (NO_ROOM - NO_SOCKET)}")
+        t.do(f"store i64 {place}, ptr {self.blame}")
         t.jump("dying")
 
     def _redirect(self, symbol: str, key: str) -> None:

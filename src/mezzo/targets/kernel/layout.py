@@ -31,8 +31,9 @@ SMALL_ARRAY = 4096  # bytes up to which an array lies in @state
 ROOM = 4096 + 64  # bytes in passing, a lane
 VARIABLES = 2048  # of loops, a lane
 PREFIXES = 1 << 22  # entries an LPM trie may have; it takes memory for those it has
-NAMES = ("no device", "up without socket", "fault", "no output")  # drops of every instance, before its own reasons
-NO_DEVICE, NO_SOCKET, FAULT, NO_OUTPUT = range(-len(NAMES), 0)
+# Drops of every instance, before its own reasons.
+NAMES = ("no device", "up without socket", "no room for the record", "fault", "no output")
+NO_DEVICE, NO_SOCKET, NO_ROOM, FAULT, NO_OUTPUT = range(-len(NAMES), 0)
 
 
 def mem_bytes(type: Type) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,8 +124,10 @@ class Part:
         there = {before.plan.devices[i]: key for i, key in before.plan.keys.items()}
         for i, key in self.plan.keys.items():
             place = there.get(self.plan.devices[i], -1).to_bytes(4, "little", signed=True)
-            if index := bpf.map_get(before.maps.descriptors[DEVICES], place, 4):
-                bpf.map_put(self.maps.descriptors[DEVICES], key.to_bytes(4, "little"), index)
+            index = bpf.map_get(before.maps.descriptors[DEVICES], place, 4)
+            with suppress(OSError):  # it is gone meanwhile
+                if index:
+                    bpf.map_put(self.maps.descriptors[DEVICES], key.to_bytes(4, "little"), index)
 
     def replaced_by(self, new: Part, links: Mapping[str, int]) -> None:
         """Puts the programs of `new` in the place of those that `links` attach to interfaces, by name: from packet to

@@ -59,7 +59,11 @@ class Passing(Frame):
     def leave_with_record(self, way: str, lost: str = "") -> None:
         """Goes to another level: the record is put in front of the packet's memory."""
         t, stamp = self.t, self.timestamp()  # the time is asked for before the packet moves
-        failed = t.helper(ADJUST_META, "ptr %ctx", f"i32 -{record.SIZE}")
+        # What a driver left there goes: the record ends where the packet begins.
+        ends = [t.op(f"ptrtoint ptr {self.context_pointer(name)} to i64") for name in ("data", "data_meta")]
+        there = t.opaque("i64", t.op(f"sub i64 {ends[0]}, {ends[1]}"), "")
+        by = t.op(f"trunc i64 {t.op(f'sub i64 {there}, {record.SIZE}')} to i32")
+        failed = t.helper(ADJUST_META, "ptr %ctx", f"i32 {by}")
         self.check(t.op(f"icmp eq i64 {failed}, 0"), lost)
         meta = self.context_pointer("data_meta")
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
