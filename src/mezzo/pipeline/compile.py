@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError, Reporter, Span
 from mezzo.elements import confparse, library
@@ -83,12 +83,19 @@ def compile_text(
     counted: bool = False,
     threads: int = 1,
     place: str | Sequence[str] = (),
+    **running: Any,
 ) -> Plan:
     """The plan of a configuration in the Click language; `counted`: with a counter on every connection; `place`: what
-    is to be in the kernel (see `wishes`)."""
+    is to be in the kernel (see `wishes`); `running`: see `compile_graph`."""
     flat = parse_click(text, file, variables or {}, library_path, is_class, library.names_of_files())
     return compile_graph(
-        assemble(flat), virtual, folder=str(Path(file).parent), counted=counted, threads=threads, place=place
+        assemble(flat),
+        virtual,
+        folder=str(Path(file).parent),
+        counted=counted,
+        threads=threads,
+        place=place,
+        **running,
     )
 
 
@@ -100,8 +107,13 @@ def compile_graph(
     counted: bool = False,
     threads: int = 1,
     place: str | Sequence[str] = (),
+    sleeps: bool = False,
+    stay: Mapping[str, int] | None = None,
+    ways: Sequence[tuple[str, int]] = (),
 ) -> Plan:
-    """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python)."""
+    """The plan of a graph.  `made`: elements that exist already, by name (graphs built in Python).  For one that takes
+    the place of another: `sleeps`, its schedulers do; `stay`, the threads that elements are on; `ways`, those by which
+    packets come up from the kernel (see `numbering`)."""
     check_threads(threads, virtual)
     given, edges = graph, dict[str, Connection]()
     if counted:
@@ -117,22 +129,21 @@ def compile_graph(
     # What goes into the kernel comes up again by outputs that its device inputs have natively.
     placement, wishes = None, wishes_for(place, elements, resolved.graph)
     if wishes:
-        from mezzo.pipeline.placement import (
-            place_elements,
-            with_ups,
-        )  # most routers need nothing of the kernel's target
+        # Most routers need nothing of the kernel's target.
+        from mezzo.pipeline.numbering import numbered_as
+        from mezzo.pipeline.placement import place_elements, with_ups
 
-        placement = place_elements(linker, resolved, wishes, virtual)
+        placement = numbered_as(place_elements(linker, resolved, wishes, virtual), elements, ways)
         linker = with_ups(linker, resolved, placement)
         tasks, timers, linked = linker.run()
-    schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, any(e.watches for e in elements))
+    schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, sleeps or any(e.watches for e in elements))
     program = Program((schedulers[0][1], *linked), tasks, timers)
     everyone = [schedulers[0][0], *elements, *(element for element, _ in schedulers[1:])]
     own, strange = wishes_of(elements, threads, resolved.graph.instances)
     plan = Plan(given, resolved, everyone, program, linker, [*warnings, *strange], edges, placement=placement)
     if threads > 1:
         # Who meets whom on which thread decides how the code of each instance must be.
-        dealt = deal(linker, program, threads, own)
+        dealt = deal(linker, program, threads, {**(stay or {}), **own})
         plan.threading, plan.warnings = with_schedulers(dealt.threading), [*plan.warnings, *dealt.warnings]
         plan.program = replace(program, instances=(*program.instances, *(one for _, one in schedulers[1:])))
     return plan

@@ -26,7 +26,7 @@ class Linker:
         resolved: Resolved,
         elements: Sequence[Element],
         units: Sequence[Unit],
-        ups: Mapping[int, Sequence[Place]] | None = None,
+        ups: Mapping[int, Sequence[Place | None]] | None = None,
     ) -> None:
         self.elements, self.units = elements, units
         number = {e.name: i for i, e in enumerate(elements)}
@@ -43,13 +43,14 @@ class Linker:
         self.timers = [i for i, u in enumerate(units) if u.function("timer") is not None]
         self.task_number = {i: t for t, i in enumerate(self.tasks)}
 
-    def connect_ups(self, i: int, places: Sequence[Place]) -> None:
+    def connect_ups(self, i: int, places: Sequence[Place | None]) -> None:
         """Gives a device input the outputs by which packets that come up from the kernel go on, behind its own two."""
         own = FIRST_UP - len(self.outs[i])
-        self.outs[i] += [*([] for _ in range(own)), *([place] for place in places)]
+        self.outs[i] += [*([] for _ in range(own)), *([place] if place is not None else [] for place in places)]
         self.push_out[i] += [True] * (own + len(places))
-        for number, (to, port) in enumerate(places):
-            self.ins[to][port].append((i, FIRST_UP + number))
+        for number, place in enumerate(places):
+            if place is not None:
+                self.ins[place[0]][place[1]].append((i, FIRST_UP + number))
 
     def run(self) -> tuple[tuple[int, ...], tuple[int, ...], list[Linked]]:
         """(tasks, timers, linked instances); instance numbers count from 1, 0 is the scheduler."""

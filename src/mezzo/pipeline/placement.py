@@ -30,7 +30,7 @@ from mezzo.pipeline.uses import read_by_packets
 from mezzo.pipeline.wire import WIRE, has_wire
 from mezzo.pipeline.wishes import Wish
 from mezzo.targets.kernel.layout import looked_at
-from mezzo.targets.kernel.plan import KernelPlan, Port
+from mezzo.targets.kernel.plan import GONE, KernelPlan, Port
 from mezzo.targets.kernel.punt import adds, sets
 
 RARE = 100  # nodes of an element that only wrong packets reach
@@ -53,7 +53,7 @@ def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker
     """The native router whose device inputs take in what comes up from the kernel."""
     kernel = placement.kernel
     entries = [i - 1 for i, _ in kernel.entries] if kernel is not None else []
-    places = [(to - 1, port) for to, port in kernel.ups] if kernel is not None else []
+    places = [None if to == GONE else (to[0] - 1, to[1]) for to in kernel.ups] if kernel is not None else []
     units = list(linker.units)
     for i, element in enumerate(linker.elements):
         if devices.is_input(element) and getattr(element, "up", False) != (i in entries):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mezzo.ir.module import Program
 
 Port = tuple[int, int]  # an instance and one of its ports
+GONE: Port = (-1, 0)  # among ups: a number that leads nowhere
 
 
 def punt(input: int) -> int:
