@@ -310,6 +310,52 @@ def test_sockets_of_the_command_line_come_and_go_with_the_router():
         socket.create_connection(("127.0.0.1", port))
 
 
+# -- another configuration
+
+
+def heir_of(element, words):
+    """A ControlSocket that takes the place of another one, as a reload makes it."""
+    made = type(element)(name=element.name)
+    assert not made.setup(words, element.env)
+    made.router = element.router
+    made.initialize_after(element)
+    made.moved(element)
+    element.cleanup()
+    return made
+
+
+def test_a_socket_stays_open_when_its_rights_change():
+    with running(COUNTED) as router, talking(router) as talker:
+        element = router.elements["k"]
+        assert talker.ask("WRITE q.capacity 5")[0] == talker.ask("READ c.count")[0] == 200
+        heir = heir_of(element, ["TCP", "0", "READONLY true"])
+        assert heir.opening.address == element.opening.address
+        while talker.ask("WRITE q.capacity 5")[0] != 530:
+            pass
+        router.elements["k"] = heir
+        with talking(router) as another:
+            assert another.ask("WRITE q.capacity 5")[0] == 530 and another.ask("READ c.count")[0] == 200
+        last = router.elements["k"] = heir_of(heir, ["TCP", "0", "TOKEN 0123456789"])
+        while talker.ask("READ c.count")[0] != 530:
+            pass
+        assert talker.ask("TOKEN 0123456789")[0] == talker.ask("READ c.count")[0] == 200
+        last.cleanup()
+        assert talker.rest() == b"" and not router.awaited
+        with pytest.raises(ConnectionRefusedError):
+            Talker(last.opening.address.port)
+
+
+def test_another_address_is_another_socket(tmp_path):
+    with running(f"k :: ControlSocket(UNIX, {tmp_path / 'a'}); q :: Queue; Idle -> q -> Discard;") as router:
+        element = router.elements["k"]
+        with talking(router) as talker:
+            router.elements["k"] = heir_of(element, ["UNIX", str(tmp_path / "b")])
+            assert talker.rest() == b""
+        assert [path.name for path in tmp_path.iterdir()] == ["b"] and router.awaited == {"k"}
+        with talking(router) as talker:
+            assert talker.ask("READ q.length") == (200, b"0")
+
+
 # -- when
 
 

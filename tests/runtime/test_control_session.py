@@ -110,7 +110,7 @@ def test_texts_and_bytes():
 
 def test_quick_answers_are_those_of_the_handler(router):
     known = Answers(router, False)
-    session = Session(router, Rights(), "", known)
+    session = Session(router, Rights(), (), known)
     lines = [b"READ c.count", b"read  c.count ", b"READ q.length", b"READ c.class", b"READ c.count" + b" " * LONGEST]
     for _ in range(3):
         session.parser.feed(b"\n".join(lines) + b"\n")
@@ -124,10 +124,10 @@ def test_quick_answers_are_those_of_the_handler(router):
 
 def test_quick_answers_need_the_right_too(router):
     known = Answers(router, False)
-    friend = Session(router, Rights(token="0123456789"), "", known)
+    friend = Session(router, Rights(token="0123456789"), (), known)
     friend.parser.feed(b"TOKEN 0123456789\nREAD c.count\nREAD c.count\n")
     assert answers(friend.turn(MANY)[0]) == [200, 200, 200] and known.known
-    stranger = Session(router, Rights(token="0123456789"), "", known)
+    stranger = Session(router, Rights(token="0123456789"), (), known)
     stranger.parser.feed(b"READ c.count\n")
     assert answers(stranger.turn(MANY)[0]) == [530]
 

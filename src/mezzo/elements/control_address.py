@@ -48,17 +48,24 @@ def descriptor(text: str) -> Address:
     return Address("SOCKET", fd=int(text))
 
 
-@dataclass
+@dataclass(eq=False)
 class Opening:
-    """What was asked for: an address, who may do what, and how often it is tried again."""
+    """What was asked for: an address, who may do what, and how often it is tried again.
+
+    Once it is open `address` says where: a port that was left open is known then; `asked` is what was written.
+    """
 
     address: Address
     name: str = "control socket"
     readonly: bool = False
     token: str = ""
-    proxy: str = ""
+    proxy: tuple[str, ...] = ()  # names that the element may have: as written, and in this compound
     verbose: bool = False
     retries: int = 0
     retry_warnings: bool = True
     file: tuple[int, int] | None = field(default=None, init=False)  # of a UNIX socket, while it is open
     open: bool = field(default=False, init=False)
+    asked: Address = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asked = self.address

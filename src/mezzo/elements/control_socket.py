@@ -66,7 +66,7 @@ class ControlSocket(Element):
             self.name,
             self.readonly,
             self.token,
-            self.proxy,
+            (self.proxy, self.env.scope + self.proxy) if self.proxy else (),
             self.verbose,
             self.retries,
             self.retry_warnings,
@@ -78,14 +78,29 @@ class ControlSocket(Element):
         return unix(text) if self.type == "UNIX" else descriptor(text)
 
     def initialize(self):
-        if self.proxy and self.proxy not in self.router.elements:
-            self.opening.proxy = self.env.scope + self.proxy
-            if self.opening.proxy not in self.router.elements:
-                raise ConfigError(f"PROXY {self.proxy}: there is no such element")
+        if self.proxy and not any(name in self.router.elements for name in self.opening.proxy):
+            raise ConfigError(f"PROXY {self.proxy}: there is no such element")
+        self.open()
+
+    def open(self):
         try:
             self.router.control.open(self.opening)
         except MezzoError as trouble:
             raise ConfigError(str(trouble)) from None
+
+    def cleanup(self):
+        self.router.control.shut(self.opening)
+
+    # -- another configuration
+
+    def initialize_after(self, old):
+        """Where the address is the same the socket stays open, with its clients."""
+        if old is None or old.opening.asked != self.opening.asked:
+            self.open()  # its proxy may come with it
+
+    def moved(self, old):
+        if old is not self and old.opening.asked == self.opening.asked:
+            self.router.control.pass_on(old.opening, self.opening)
 
 
 def _where(element, text):

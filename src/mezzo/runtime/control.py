@@ -13,7 +13,7 @@ from mezzo.elements.control_address import Opening
 
 if TYPE_CHECKING:
     from mezzo.runtime.chatter import Chatter
-    from mezzo.runtime.control_server import Server
+    from mezzo.runtime.control_server import Door, Server
     from mezzo.runtime.router import Router
 
 RETRY_S = 1.0
@@ -25,6 +25,7 @@ class Control:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.openings: list[Opening] = []
+        self._doors: dict[Opening, Door] = {}
         self._server: Server | None = None
         self._chatters: list[Chatter] = []
         self._started = False
@@ -59,7 +60,7 @@ class Control:
         opening.open, opening.file = True, file_of(opening.address) if opening.address.kind == "UNIX" else None
         rights = Rights(opening.readonly, opening.token)
         answers = Answers(self.router, bool(opening.proxy))
-        door = Door(made, opening.name, rights, opening.proxy, opening.verbose, answers)
+        door = self._doors[opening] = Door(made, opening.name, rights, opening.proxy, opening.verbose, answers)
         if is_listening(made):
             self._server.listen(door)
         else:
@@ -77,7 +78,8 @@ class Control:
 
     def _again(self, opening: Opening) -> None:
         """A second later, on the server's thread.  When the last try fails the router stops, as Click's does."""
-        assert self._server is not None
+        if self._server is None or opening not in self.openings:
+            return
         try:
             if not self._try(opening):
                 self._server.later(RETRY_S, lambda: self._again(opening))
@@ -98,6 +100,38 @@ class Control:
         if self._server is not None:
             self._server.start()
 
+    # -- another configuration
+
+    def pass_on(self, old: Opening, new: Opening) -> None:
+        """The socket of `old` is `new`'s from now on, and so are its clients: other rights, another proxy."""
+        from mezzo.runtime.control_session import Rights
+
+        server, door = self._server, self._doors.pop(old, None)
+        if server is None or door is None:
+            return
+        self.openings[self.openings.index(old)] = new
+        new.address, new.file, new.open = old.address, old.file, old.open
+        self._doors[new] = door
+        rights = Rights(new.readonly, new.token)
+        server.do(lambda: server.change(door, new.name, rights, new.proxy, new.verbose))
+
+    def shut(self, opening: Opening) -> None:
+        """Listens there no more; clients that came in by it are told what they still wait for, then they go."""
+        if opening not in self.openings:
+            return
+        self.openings.remove(opening)
+        if all(other.name != opening.name for other in self.openings):
+            self.router.awaited.discard(opening.name)
+        server, door = self._server, self._doors.pop(opening, None)
+        if server is None or door is None:
+            return
+        from mezzo.runtime.control_open import remove_file
+
+        remove_file(opening.address, opening.file)
+        server.do(lambda: server.shut(door))
+
+    # -- the end
+
     def close(self) -> None:
         while self._chatters:
             self._chatters.pop().close()
@@ -110,6 +144,7 @@ class Control:
         for opening in self.openings:
             remove_file(opening.address, opening.file)
         self.openings.clear()
+        self._doors.clear()
 
     def facts(self) -> dict[str, Any]:
         """Where it listens, and how many clients there are."""

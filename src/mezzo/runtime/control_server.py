@@ -50,7 +50,7 @@ class Door:
     socket: socket.socket
     name: str  # who opened it, for messages
     rights: Rights
-    proxy: str
+    proxy: tuple[str, ...]
     verbose: bool
     answers: Answers
 
@@ -221,6 +221,26 @@ class Server:
     def _listen(self, door: Door) -> None:
         self._listening[door.socket.fileno()] = door
         self._epoll.register(door.socket, IN)
+
+    def change(self, door: Door, name: str, rights: Rights, proxy: tuple[str, ...], verbose: bool) -> None:
+        """Other rights or another proxy for a door and who came in by it; who has shown a token keeps that one only."""
+        same_token = rights.token == door.rights.token
+        door.name, door.rights, door.proxy, door.verbose = name, rights, proxy, verbose
+        door.answers = Answers(self.router, bool(proxy))
+        for client in [c for c in self.clients.values() if c.door is door]:
+            client.session.change(rights, proxy, door.answers, same_token)
+            client.since = time.monotonic()
+            self._guard(client, self._settle)
+
+    def shut(self, door: Door) -> None:
+        """Nobody comes in by it any more; who did is answered to the end of what he asked, and goes."""
+        if self._listening.pop(door.socket.fileno(), None) is not None:
+            self._epoll.unregister(door.socket)
+            self.doors.remove(door)
+            door.socket.close()
+        for client in [c for c in self.clients.values() if c.door is door]:
+            client.session.hang_up = True
+            self._guard(client, self._settle)
 
     def _accept(self, door: Door) -> None:
         for _ in range(TURN):

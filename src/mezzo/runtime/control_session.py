@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hmac
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,9 @@ def _answer(plain: Callable[[], str], path: str) -> Callable[[], bytes]:
 class Session:
     """One client.  `parser` is fed from outside; `turn` gives what to send."""
 
-    def __init__(self, router: Router, rights: Rights, proxy: str = "", answers: Answers | None = None) -> None:
+    def __init__(
+        self, router: Router, rights: Rights, proxy: Sequence[str] = (), answers: Answers | None = None
+    ) -> None:
         self.router, self.rights, self.proxy = router, rights, proxy
         self.parser = Parser()
         self.answers = answers or Answers(router, bool(proxy))
@@ -134,6 +136,11 @@ class Session:
     def quiet(self) -> bool:
         """Whether it still has to show its token before it may do anything."""
         return bool(self.rights.token) and not self.trusted and not self.rights.readonly
+
+    def change(self, rights: Rights, proxy: Sequence[str], answers: Answers, same_token: bool) -> None:
+        """Another configuration says otherwise who may do what."""
+        self.rights, self.proxy, self.answers = rights, proxy, answers
+        self.trusted = self.trusted and same_token
 
     def turn(self, most: int) -> tuple[bytes, bool]:
         """Answers up to `most` commands; says whether there may be more to answer."""
@@ -201,7 +208,7 @@ class Session:
         if path.startswith((".", "0.")):
             path = path.partition(".")[2]
         if self.proxy:
-            path = f"{self.proxy}.{path}"
+            path = f"{next((p for p in self.proxy if p in self.router.elements), self.proxy[0])}.{path}"
         if self.router.closed:
             raise HandlerError(NO_ROUTER, "No router installed")
         element, handler = self.router.handlers.find(path)
