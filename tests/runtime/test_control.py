@@ -388,6 +388,9 @@ def test_plain_reads_are_those_of_the_handler():
         router.run(0.01)
         assert router.read("c.count") == router.read("c.count") == router.handlers.read("c.count") == "5"
         assert router.handlers.plain("q.length") is None
+        before = router.handlers.kept
+        router.handlers.forget()  # who holds `before` in the middle of `plain` keeps nothing of these elements
+        assert "c.count" in before and router.handlers.kept == {} and router.read("c.count") == "5"
     with pytest.raises(MezzoError, match="closed"):
         router.read("c.count")
 

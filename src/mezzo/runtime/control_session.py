@@ -89,12 +89,11 @@ class Answers:
     def __init__(self, router: Router, proxied: bool) -> None:
         self.router, self.proxied = router, proxied
         self.known: dict[bytes, Callable[[], bytes]] = {}
-        self._of = router.handlers.kept_for
+        self._of = router.handlers.kept  # which is another one for other elements
 
     def fresh(self) -> dict[bytes, Callable[[], bytes]]:
-        if self._of is not self.router.handlers.kept_for:
-            self._of = self.router.handlers.kept_for
-            self.known.clear()
+        if self._of is not self.router.handlers.kept:
+            self._of, self.known = self.router.handlers.kept, {}
         return self.known
 
     def learn(self, line: bytes, path: str) -> None:

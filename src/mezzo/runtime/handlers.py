@@ -42,7 +42,6 @@ class Handlers:
         self.router = router
         self.unready: set[str] = set()  # elements whose `initialize` is still to come
         self.kept: dict[str, Callable[[], str]] = {}  # plain reads by path, as `plain` made them
-        self.kept_for = object()  # another one when `kept` is of other elements
 
     def read(self, path: str, argument: str = "") -> str:
         element, handler = self.find(path)
@@ -98,6 +97,7 @@ class Handlers:
 
     def plain(self, path: str) -> Callable[[], str] | None:
         """What reads a word of state again and again, quickly; None where the handler is no plain read."""
+        kept = self.kept
         if not self.is_plain(path):
             return None
         element, handler = self.find(path)
@@ -108,12 +108,11 @@ class Handlers:
             made: Callable[[], str] = lambda: "true" if word.value else "false"  # noqa: E731
         else:
             made = lambda: str(word.value)  # noqa: E731
-        return self.kept.setdefault(path, made)
+        return kept.setdefault(path, made)
 
     def forget(self) -> None:
         """Elements have changed: paths are to be looked up anew."""
-        self.kept.clear()
-        self.kept_for = object()
+        self.kept = {}  # another one: who is about to keep something of the elements before keeps it there
 
     def table(self, element: Element) -> dict[str, Handler]:
         """All handlers of an element: those every element has, those of a task's owner, its own."""
@@ -123,7 +122,8 @@ class Handlers:
     def listing(self, element: Element) -> str:
         lines = []
         for name, h in sorted(self.table(element).items()):
-            lines.append(f"{name}\t{'r' if h.read else ''}{'w' if h.write else ''}{h.flags}")
+            if not h.private:
+                lines.append(f"{name}\t{'r' if h.read else ''}{'w' if h.write else ''}{h.flags}")
         return "\n".join(lines) + "\n"
 
 
