@@ -28,6 +28,7 @@ from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
 
 PAGE = 4096
+LONGEST = 1 << 20  # more than the bytes of any packet, those that generic XDP makes one piece of as well
 FARTHEST = 0x7FFF  # the verifier takes no packet offset over 65535
 MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, KTIME, CPU, CSUM_DIFF = 1, 2, 3, 5, 8, 28
 ADJUST_HEAD, ADJUST_META, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES = 44, 54, 65, 189, 190
@@ -245,7 +246,7 @@ class Frame:
         t = self.t
         stop, start = t.op(f"ptrtoint ptr {self.stop()} to i64"), t.op(f"ptrtoint ptr {self.start()} to i64")
         # Opaque, or LLVM would add it up with other numbers in an order in which an address is negated.
-        return t.opaque("i64", t.op(f"sub nuw nsw i64 {stop}, {start}"), "", FARTHEST + 1)
+        return t.opaque("i64", t.op(f"sub nuw nsw i64 {stop}, {start}"), "", LONGEST)
 
     def length(self) -> str:
         """The packet's length (i64)."""
