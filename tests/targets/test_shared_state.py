@@ -206,6 +206,22 @@ def test_tables(both: Any, key: Type, value: Type) -> None:
     assert table.items() == sorted(known.items())
 
 
+def test_a_table_is_read_in_a_few_calls(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a call has room for one bucket at most, and for less."""
+    put = ops.TablePut("", "t", KEY, c(7, U64))
+    it = both(unit((put,), states=(State("t", "table", U64, 3000, U32),)))
+    table, rows = it.cells["t"], [(k * 7919, k) for k in range(3000)]
+    table.load(rows)
+    for batch in (4096, 100, 1):
+        monkeypatch.setattr(bpf, "BATCH", batch)
+        assert table.items() == sorted(rows)
+        assert len(table) == 3000
+    table.clear()
+    assert table.items() == []
+    it.arrive(9)
+    assert table.items() == [(9, 7)]
+
+
 def _told() -> Body:
     return (ops.Return(ops.Select(U8, ops.Local(BOOL, "d"), c(1, U8), c(0, U8))),)
 

@@ -29,6 +29,7 @@ ATTACH_XDP = 37
 LINK_XDP = 6
 NO_PREALLOC, READ_ONLY_PROG, MMAPABLE = 1 << 0, 1 << 7, 1 << 10  # flags of maps
 HAS_FRAGS = 1 << 5  # BPF_F_XDP_HAS_FRAGS: the program takes packets of several buffers
+BATCH = 4096  # entries that are asked for in one call
 LOG_SIZE = 1 << 24  # the verifier's log, where it is asked for: longer ones fail with ENOSPC
 
 
@@ -129,25 +130,37 @@ def map_delete(fd: int, key: bytes) -> bool:
     return True
 
 
-def map_keys(fd: int, size: int) -> Iterator[bytes]:
-    """All keys, of `size` bytes, in the kernel's order."""
-    key, after = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
-    first = True
-    while True:
-        try:
-            bpf(MAP_NEXT_KEY, struct.pack("=IIQQQ", fd, 0, 0 if first else _at(key), _at(after), 0))
-        except FileNotFoundError:
-            return
-        yield after.raw
-        key.raw, first = after.raw, False
-
-
 def map_put_many(fd: int, keys: bytes, values: bytes, count: int) -> None:
     """Puts `count` entries that lie one behind the other; in one call where the kernel takes batches of this kind."""
     if not count:
         return
     held, content = ctypes.create_string_buffer(keys, len(keys)), ctypes.create_string_buffer(values, len(values))
     bpf(MAP_UPDATE_BATCH, struct.pack("=QQQQIIQQ", 0, 0, _at(held), _at(content), count, fd, 0, 0))
+
+
+def map_items(fd: int, key_size: int, value_size: int, entries: int) -> list[tuple[bytes, bytes]]:
+    """All (key, value) of a hash of so many entries, in the kernel's order: a few calls, and what comes and goes
+    meanwhile is there or not, but nothing is there twice (as with keys one after the other)."""
+    place, room = ctypes.create_string_buffer(8), min(entries, BATCH)
+    found: list[tuple[bytes, bytes]] = []
+    more, first = True, True
+    while more:
+        keys, values = ctypes.create_string_buffer(room * key_size), ctypes.create_string_buffer(room * value_size)
+        head = struct.pack("=QQQQ", 0 if first else _at(place), _at(place), _at(keys), _at(values))
+        told = bytearray(head + struct.pack("=IIQQ", room, fd, 0, 0))
+        try:
+            bpf(MAP_LOOKUP_BATCH, told)
+        except OSError as end:
+            if end.errno == errno.ENOSPC:  # more in one bucket than there is room for
+                room *= 2
+                continue
+            if end.errno != errno.ENOENT:
+                raise
+            more = False
+        count, first = struct.unpack_from("=I", told, 32)[0], False
+        parts = ((content.raw[: count * size], size) for content, size in ((keys, key_size), (values, value_size)))
+        found += zip(*([x[at : at + size] for at in range(0, len(x), size)] for x, size in parts), strict=True)
+    return found
 
 
 def freeze_map(fd: int) -> None:

@@ -142,7 +142,10 @@ class Table:
         return (self.type.wrap(value) & ((1 << 8 * self._value) - 1)).to_bytes(self._value, "little")
 
     def __len__(self) -> int:
-        return sum(1 for _ in bpf.map_keys(self.fd, self._key))
+        return len(self._rows())
+
+    def _rows(self) -> list[tuple[bytes, bytes]]:
+        return bpf.map_items(self.fd, self._key, self._value, self.capacity)
 
     def __contains__(self, key: int) -> bool:
         return bpf.map_get(self.fd, self._pack(key), self._value) is not None
@@ -163,13 +166,13 @@ class Table:
         return bpf.map_delete(self.fd, self._pack(key))
 
     def clear(self) -> None:
-        for key in list(bpf.map_keys(self.fd, self._key)):
+        for key, _ in self._rows():
             bpf.map_delete(self.fd, key)
 
     def items(self) -> list[tuple[int, int]]:
         """Sorted by key."""
-        keys = [int.from_bytes(k, "little") for k in bpf.map_keys(self.fd, self._key)]
-        return sorted((key, self.get(key)) for key in keys)
+        wrap, number = self.type.wrap, int.from_bytes
+        return sorted((number(key, "little"), wrap(number(value, "little"))) for key, value in self._rows())
 
     def dump(self) -> list[tuple[int, int]]:
         return self.items()
