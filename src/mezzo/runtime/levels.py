@@ -44,7 +44,8 @@ class Levels:
     ) -> dict[str, Any]:
         """Makes the part, with the contents of `cells`; what the native target is to know of it.  `traced`: its
         programs can tell of the packets that somebody follows.  `before`: of a router that runs, whose place it is to
-        take (see `replace`): elements of equal name and state go on in the same maps, and so with what is there."""
+        take (see `replace`): elements of equal name and state go on in the same maps, and so with what is there.  What
+        `cells` leave out is as its element has it."""
         if self._kernel is None:
             return {}
         from mezzo.targets.kernel import Part
@@ -54,8 +55,9 @@ class Levels:
         options: dict[str, Any] = {"frame_size": frame_size, "use_disk": cache, "noted": traced, "apart": kernel.apart}
         options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
         old = before.parts[0] if before is not None and before.parts else None
+        full = [given or element.all_cells() for given, element in zip(cells, self.plan.elements, strict=True)]
         with privileged.making(kernel.devices[kernel.entries[0][0]]):
-            part = Part.of(kernel, cells, before=old, **options)
+            part = Part.of(kernel, full, before=old, **options)
         self.parts.append(part)
         part.set_word("random", old.word("random") if old is not None else (seed + APART) & WORD)
         part.set_word("epoch", old.word("epoch") if old is not None else 0)
