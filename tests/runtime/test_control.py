@@ -532,6 +532,36 @@ def test_a_client_that_says_no_more_is_answered_to_the_end():
         assert talker.rest().count(b"200 Read") == 501
 
 
+STORMED = f"""{SOCKET} StaticThreadSched(s 0, u 1); s :: InfiniteSource -> SetIPAddress(10.0.0.1) -> q :: Queue
+    -> u :: Unqueue -> rt :: RadixIPLookup(0/0 0) -> c :: Counter -> Discard; rt[1] -> Discard;"""
+STORM = (
+    "WRITE q.capacity {k}", "READ c.count", "READ q.length", "WRITE rt.set 10.0.{k}.0/24 {b}", "READ rt.table",
+    "WRITE q.reset", "READ drops", "WRITE u.scheduled true", "READ conservation",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_storm_of_commands_while_packets_flow(threads):
+    """Several clients change queues and routes of a router that forwards; all are answered, and no packet is lost."""
+    codes: list[int] = []
+
+    def storm(seed: int, router: Router) -> None:
+        chance = random.Random(seed)
+        with talking(router) as talker:
+            for _ in range(80):
+                command = chance.choice(STORM).format(k=chance.randrange(1, 200), b=chance.randrange(2))
+                codes.append(talker.ask(command)[0])
+
+    with running(STORMED, threads=threads) as router:
+        clients = [threading.Thread(target=storm, args=(seed, router)) for seed in range(3)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(60)
+        assert codes == [200] * 240 and router.conservation().balanced and router.elements["c"].count
+
+
 HOSTILE = (b"", b"-1", b"9" * 30, b"\xff\xfe", b"nan", b"1e400", b"../../etc/passwd", b"%s%n", b"\0", b"x" * 5000)
 VERBS = (b"READ", b"WRITE", b"READDATA", b"WRITEDATA", b"WRITEUNTIL", b"CHECKREAD", b"LLRPC")
 NOISY = f"""{SOCKET} RatedSource(RATE 1000) -> c :: Counter -> q :: Queue(10) -> u :: Unqueue
