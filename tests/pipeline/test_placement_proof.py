@@ -251,7 +251,8 @@ def test_the_ip_router(place: str) -> None:
 
 
 POOL = (
-    ("Strip(14)", 1), ("Unstrip(14)", 1), ("Paint(1)", 1), ("Paint(2)", 1), ("PaintTee(1)", 2), ("CheckPaint(2)", 2),
+    ("Strip(14)", 1), ("EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)", 1),
+    ("Paint(1)", 1), ("Paint(2)", 1), ("PaintTee(1)", 2), ("CheckPaint(2)", 2),
     ("Counter", 1), ("MarkIPHeader(14)", 1), ("MarkIPHeader", 1), ("CheckIPHeader", 2), ("CheckIPHeader(14)", 2),
     ("DecIPTTL", 2), ("IPGWOptions(10.0.0.9)", 2), ("FixIPSrc(10.0.0.9)", 1), ("Classifier(12/0800, 12/0806, -)", 3),
     ("IPClassifier(udp, ttl 1, -)", 3), ("HashSwitch(20, 6)", 2), ("RoundRobinSwitch", 2), ("Tee", 2),
