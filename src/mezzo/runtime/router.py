@@ -27,6 +27,7 @@ from mezzo.runtime.asking import Asking
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.control import Control
 from mezzo.runtime.exchange import Exchange
+from mezzo.runtime.fallback import built
 from mezzo.runtime.handlers import Handlers
 from mezzo.runtime.levels import Levels
 from mezzo.runtime.threads import Team, drive, next_size
@@ -137,8 +138,11 @@ class Router(Asking, Exchange):
         `counted`: `edge_counts` then tells what went over every connection.  `threads`: how many run it.
         `place`: what is to run in the kernel, `auto` or several `pattern=kernel` (see `pipeline.wishes`).
         """
-        plan = compile_text(text, file, variables, library_path, virtual, counted, threads, place)
-        return cls(plan, virtual=virtual, text=text, **options)
+
+        def compiled(wishes: list[str]) -> Plan:
+            return compile_text(text, file, variables, library_path, virtual, counted, threads, wishes)
+
+        return built(place, compiled, lambda plan: cls(plan, virtual=virtual, text=text, **options))[0]
 
     @classmethod
     def from_elements(cls, start: Wired, virtual: bool = False, **options: Any) -> Router:
