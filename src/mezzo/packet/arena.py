@@ -46,6 +46,7 @@ META = {
     "live": (15, 1),  # FREE, IN_RING, or PACKET while somebody owns it (then other values are tags of a tracer)
     "timestamp": (16, 8),
     "anno": (24, ANNO_SIZE),
+    "gate": (72, 2),  # of the kernel's level that is up because of the packet, 0 without (targets/kernel/gates.py)
 }
 # name -> byte offset of a u64 in the control page.
 CONTROL = {"frames": 0, "frame_size": 8, "free_count": 16, "exhausted": 24, "too_long": 32, "starved": 40}
@@ -193,14 +194,18 @@ class Arena:
         assert self.in_ring(frame), f"frame {frame} is not in a ring"
         assert start + length <= self.frame_size, f"{length} bytes from {start} are not in a frame"
         packet = Packet(self, frame)
+        gate = packet.get("gate")  # what brought the packet into the frame said so
         packet.reset(start, length)
+        packet.put("gate", gate)
         return packet
 
     def take_frame(self) -> int:
         """A free frame goes into a ring; NO_FRAME (counted as starved) when none is free."""
         frame = self._take("starved")
         if frame != NO_FRAME:
-            Packet(self, frame).live = IN_RING
+            packet = Packet(self, frame)
+            packet.live = IN_RING
+            packet.put("gate", 0)
         return frame
 
     def give_frame(self, frame: int) -> None:

@@ -89,6 +89,7 @@ take:
 # Makes the metadata at %m that of a fresh packet from %dz to %ez.
 # Few stores, none across a cache line: about one a cycle reaches the cache, and that is what making a packet costs.
 # The offsets are stored as whole words, so that LLVM and the CPU can hand them to the loads that follow.
+# The gate of a frame that was in a ring stays: who brought the packet into it knows.
 _FRESH = """\
   %eh = shl nuw i64 %ez, 32
   %de = or disjoint i64 %dz, %eh
@@ -121,7 +122,7 @@ short:
   %end = add nuw nsw i32 %data, %len
   %dz = zext i32 %data to i64
   %ez = zext i32 %end to i64
-""" + _FRESH + """  ret i32 %f
+""" + _FRESH.replace("store i64 0, ptr %m64, align 8", "store <16 x i8> zeroinitializer, ptr %m64, align 16") + """  ret i32 %f
 }
 """
 
@@ -138,6 +139,8 @@ define internal fastcc i32 @take_frame(ptr %a) alwaysinline {
   %mp = getelementptr inbounds i8, ptr %a, i64 %mo
   %live = getelementptr inbounds i8, ptr %mp, i64 META_LIVE
   store i8 IN_RING, ptr %live, align 1TAG_meta
+  %gate = getelementptr inbounds i8, ptr %mp, i64 META_GATE
+  store i16 0, ptr %gate, align 2TAG_meta
   ret i32 %f
 }
 """
@@ -171,7 +174,7 @@ copy:
   %meta = getelementptr inbounds i8, ptr %a, i64 META_AT
   %fp = getelementptr inbounds i8, ptr %meta, i64 %fm
   %gp = getelementptr inbounds i8, ptr %meta, i64 %gm
-  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %gp, ptr align 16 %fp, i64 72, i1 false)TAG_meta
+  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %gp, ptr align 16 %fp, i64 80, i1 false)TAG_meta
   %data = load i32, ptr %fp, align 4TAG_metaRANGE
   %ep = getelementptr inbounds i8, ptr %fp, i64 4
   %end = load i32, ptr %ep, align 4TAG_metaRANGE
@@ -517,6 +520,7 @@ def constants(arena: Arena) -> dict[str, str]:
     named: dict[str, object] = {
         "META_SHIFT": META_SIZE.bit_length() - 1,
         "META_LIVE": arena.meta_offset + META["live"][0],
+        "META_GATE": arena.meta_offset + META["gate"][0],
         "META_AT": arena.meta_offset,
         "IN_RING": IN_RING,
         "FREE_COUNT": CONTROL["free_count"],
