@@ -366,7 +366,8 @@ class Emitter:
 
     def _trace_out(self, t: Text, i: int) -> None:
         if self.trace:
-            t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %port, i32 %p)")
+            t.do("%out.port = or i32 %port, -2147483648")  # OUT of `watched`: it was pulled
+            t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %out.port, i32 %p)")
 
     def _ready_joint(self, i: int) -> str:
         t, _ = self._joint("ready", i, "")

@@ -126,7 +126,7 @@ class Engine:
         def call(instance: int, port: int, frame: int, *_: object) -> None:
             try:
                 if trace is not None:
-                    trace(instance, port, frame)
+                    trace(instance, port & 0x7FFF_FFFF, frame)  # the highest bit tells pulls (see `watched`)
             except BaseException as error:
                 self._remember(error)
 

@@ -1,0 +1,172 @@
+"""Looking into a router that runs: viewers, and when its code is the one that tells them what passes.
+
+A *viewer* (a trace, a tap, the profile, the recorder) says which sights it wants and how it takes them (see
+`targets/native/watched`).  While there is one, packets run through traced code of the same program over the same memory;
+else through the code that they always ran through.  `Eye.add` and `Eye.remove` change that at a quiescent point.
+
+Code is compiled by a thread of ours, while packets flow.  When a reload puts another program in the place of this one,
+viewers are told (`begin` again), and traced code is made of the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mezzo.base import MezzoError
+
+if TYPE_CHECKING:
+    from mezzo.runtime.router import Router
+    from mezzo.targets.native.watched import Lens, Sight, Watched
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Viewer(Protocol):
+    """Who wants to see: `begin` is called at rest, when traced code is about to run, with the lens to fill in."""
+
+    kind: str
+    rows: int
+    snap: int
+
+    def begin(self, lens: Any) -> None: ...
+
+    def saw(self, instance: int, port: int, is_out: bool, frame: int) -> None: ...
+
+
+class Clock:
+    """Turns counts of the CPU into the monotonic clock, by two readings of both."""
+
+    def __init__(self, ticks: Callable[[], int]) -> None:
+        self._ticks, self._first = ticks, (ticks(), time.monotonic_ns())
+
+    def rate(self) -> float:
+        """Nanoseconds a tick."""
+        ticks, now_ns = self._ticks(), time.monotonic_ns()
+        passed = ticks - self._first[0]
+        return (now_ns - self._first[1]) / passed if passed > 0 else 1.0
+
+    def monotonic_ns(self, ticks: int) -> int:
+        return self._first[1] + int((ticks - self._first[0]) * self.rate())
+
+
+class Eye:
+    """`router.eye`, made when somebody looks."""
+
+    def __init__(self, router: Router) -> None:
+        if router.trace is not None:
+            raise MezzoError("this router was started with a trace: it is watched already")
+        if router.target == "python":
+            raise MezzoError("looking into a router that runs is for the native target")
+        self.router = router
+        self.lenses: dict[Viewer, Lens] = {}
+        self.clock: Clock | None = None
+        self._watched: Watched | None = None  # what was compiled last
+        self._engine: Any = None  # of which the traced code is in place now
+        self._callbacks: dict[Viewer, Any] = {}  # what that calls
+        self._native: Any = None  # what traced code calls
+        self._turn = threading.Lock()
+
+    # -- viewers
+
+    def add(self, viewer: Viewer) -> None:
+        """From the next quiescent point on it sees; compiles, so never call it where packets rest."""
+        with self._turn:
+            wanting = [*self.lenses, viewer]
+            self._arrange(wanting)
+
+    def remove(self, viewer: Viewer) -> None:
+        with self._turn:
+            if viewer in self.lenses:
+                self._arrange([v for v in self.lenses if v is not viewer])
+
+    def replaced(self) -> None:
+        """Another program runs: traced code of that one is made, in a thread of its own."""
+        if self.lenses:
+            threading.Thread(target=self._again, name="mezzo-eye", daemon=True).start()
+
+    def _again(self) -> None:
+        with self._turn, contextlib.suppress(MezzoError):  # it was closed meanwhile
+            if self._engine is not self.router.engine:
+                self._arrange(list(self.lenses))
+
+    def _arrange(self, viewers: list[Viewer]) -> None:
+        """Compiles what these viewers need, and swaps."""
+        from mezzo.targets.native.watched import Eye as Native
+        from mezzo.targets.native.watched import Lens, Watched
+
+        while True:
+            engine, plan = self.router.engine, self.router.plan
+            if viewers and (self._watched is None or self._watched.engine is not engine):
+                self._watched = Watched(engine)
+            count, callbacks = len(plan.program.instances), {v: CALLBACK(self._call_of(v)) for v in viewers}
+            lenses = {
+                v: Lens(v.kind, count, v.rows, v.snap, ctypes.cast(callbacks[v], ctypes.c_void_p).value or 0)
+                for v in viewers
+            }
+            # Rows of those who go on looking at the same program stay.
+            if self._engine is engine:
+                lenses |= {v: lens for v, lens in self.lenses.items() if v in lenses and v.kind != "call"}
+            native = Native(list(lenses.values()), self.router.arena) if viewers else None
+            if self._swap(engine, lenses, callbacks, native):
+                return
+
+    def _call_of(self, viewer: Viewer) -> Callable[..., None]:
+        def call(instance: int, port: int, frame: int, *_: object) -> None:
+            try:
+                viewer.saw(instance, port & 0x7FFF_FFFF, bool(port >> 31), frame)
+            except Exception as trouble:  # it must not unwind through native code, nor stop the router
+                self.router.say(f"looking: {type(trouble).__name__}: {trouble}")
+
+        return call
+
+    def _swap(self, engine: Any, lenses: dict[Viewer, Lens], callbacks: dict[Viewer, Any], native: Any) -> bool:
+        """At a quiescent point; False when another program came in between."""
+        done = []
+
+        def job() -> None:
+            if self.router.engine is not engine:
+                return
+            before, self.lenses = self.lenses, lenses
+            if native is None:
+                if self._engine is engine and self._watched is not None:
+                    self._watched.shut()
+                self._engine = None
+            else:
+                assert self._watched is not None
+                self.clock = self.clock or Clock(native.ticks)
+                self._watched.open(native)
+                fresh = [v for v in lenses if before.get(v) is not lenses[v]]
+                self._engine = engine
+                for viewer in fresh:
+                    viewer.begin(lenses[viewer])
+            self._native, self._callbacks = native, callbacks
+            done.append(True)
+
+        self.router.at_quiescence(job, lambda: None)
+        if self.router.closed and not done:
+            raise MezzoError("the router is closed")
+        return bool(done)
+
+    # -- what was seen
+
+    def take(self, viewer: Viewer) -> tuple[list[Sight], int]:
+        """(rows not taken yet, how many were lost); at rest."""
+        lens = self.lenses.get(viewer)
+        return lens.take() if lens is not None else ([], 0)
+
+    def time_ns(self, ticks: int) -> int:
+        """The time since 1970 of a count of the CPU."""
+        assert self.clock is not None
+        return self.clock.monotonic_ns(ticks) + time.time_ns() - time.monotonic_ns()
+
+
+def eye_of(router: Router) -> Eye:
+    """The eye of a router."""
+    if router.eye is None:
+        router.eye = Eye(router)
+    return router.eye

@@ -1,0 +1,205 @@
+"""Code that tells where packets are, beside the code of an engine that runs: the same memory, another way in.
+
+An engine calls packet code by doors, and `_doors` is where it remembers them.  Traced code is compiled from the same
+program and has the same layout, so it is enough to hang other doors there, and to take them away again.  What runs
+untraced is untouched: seeing that is off costs nothing.
+
+Traced code calls the function whose address is in the context's `trace` word at each *sight*: a packet goes into an
+element (its input), or has been pulled out of one (its output, with OUT set).  That function is made here, too: the
+*eye*.  Of each viewer it has a byte per instance (does it want sights of this one?), and does one of three things:
+
+    times   adds a row without bytes, as long as there is room
+    bytes   adds a row with the packet's first bytes; the oldest row is written over
+    call    calls a Python function, which waits for the GIL: for few packets
+
+A row is `ROW` bytes, then the packet's: counter of the CPU (u64), instance (u32), port (u32), frame (u32), length (u32),
+address of the thread's arena (u64).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+
+from mezzo.packet.arena import META, META_SIZE, Arena
+from mezzo.targets.native.build import Code, compile_text
+from mezzo.targets.native.layout import RUNTIME
+from mezzo.targets.native.run import DOOR, Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mezzo.targets.native.threads import Engines
+
+OUT = 1 << 31
+ROW = 32
+_HEAD = struct.Struct("<QIIIIQ")
+TIMES, BYTES, CALL = "times", "bytes", "call"
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A row: where a packet was seen, by the counter of the CPU."""
+
+    ticks: int
+    instance: int
+    port: int
+    is_out: bool
+    frame: int
+    length: int
+    thread: int
+    data: bytes
+
+
+class Lens:
+    """What one viewer wants and gets.  `wanted[i]`: sights of instance i; `rows` a power of two."""
+
+    def __init__(self, kind: str, instances: int, rows: int = 0, snap: int = 0, call: int = 0) -> None:
+        assert rows & (rows - 1) == 0 and snap % 8 == 0
+        self.kind, self.rows, self.snap, self.call = kind, rows, snap if kind == BYTES else 0, call
+        self.wanted = (ctypes.c_uint8 * max(instances, 1))()
+        self._place = (ctypes.c_uint64 * 8)()
+        self.stride = ROW + self.snap
+        self._memory = ctypes.create_string_buffer(max(self.stride * rows, 1))
+        self._read = 0
+
+    @property
+    def count(self) -> int:
+        """Rows written since it was made, also those that are gone."""
+        return int(self._place[0])
+
+    def clear(self) -> None:
+        self._place[0] = self._read = 0
+
+    def take(self) -> tuple[list[Sight], int]:
+        """Rows that were not taken yet, and how many were lost; no packet code may run meanwhile."""
+        end = min(self.count, self.rows) if self.kind == TIMES else self.count
+        begin = self._read if self.kind == TIMES else max(self._read, end - self.rows)
+        lost, self._read = begin - self._read, end
+        return [self._row(n & (self.rows - 1)) for n in range(begin, end)], lost
+
+    def last(self) -> list[Sight]:
+        """All rows there are, the oldest first."""
+        return [self._row(n & (self.rows - 1)) for n in range(max(0, self.count - self.rows), self.count)]
+
+    def _row(self, at: int) -> Sight:
+        start = at * self.stride
+        ticks, instance, port, frame, length, thread = _HEAD.unpack_from(self._memory, start)
+        data = self._memory[start + ROW : start + ROW + min(length, self.snap)]
+        return Sight(ticks, instance, port & ~OUT, bool(port & OUT), frame, length, thread, data)
+
+    def code(self, number: int, arena: Arena) -> str:
+        """What the eye does for this viewer."""
+        wanted, place = ctypes.addressof(self.wanted), ctypes.addressof(self._place)
+        body = self._call(number) if self.kind == CALL else self._row_code(number, place, arena)
+        n = number
+        return (
+            f"ask{n}:\n  %at{n} = getelementptr i8, ptr inttoptr (i64 {wanted} to ptr), i64 %wide\n"
+            f"  %w{n} = load i8, ptr %at{n}\n  %no{n} = icmp eq i8 %w{n}, 0\n"
+            f"  br i1 %no{n}, label %ask{n + 1}, label %do{n}\ndo{n}:\n{body}"
+        )
+
+    def _call(self, n: int) -> str:
+        args = "i32 %i, i32 %port, i32 %p, ptr %c, ptr %a"
+        return f"  call void inttoptr (i64 {self.call} to ptr)({args})\n  br label %ask{n + 1}\n"
+
+    def _row_code(self, n: int, place: int, arena: Arena) -> str:
+        memory = ctypes.addressof(self._memory)
+        text = f"  %n{n} = atomicrmw add ptr inttoptr (i64 {place} to ptr), i64 1 monotonic\n"
+        if self.kind == TIMES:
+            text += f"  %full{n} = icmp uge i64 %n{n}, {self.rows}\n"
+            text += f"  br i1 %full{n}, label %ask{n + 1}, label %row{n}\nrow{n}:\n"
+        text += f"  %slot{n} = and i64 %n{n}, {self.rows - 1}\n  %off{n} = mul i64 %slot{n}, {self.stride}\n"
+        text += f"  %to{n} = getelementptr i8, ptr inttoptr (i64 {memory} to ptr), i64 %off{n}\n"
+        fields = (("i64 %t", 0), ("i32 %i", 8), ("i32 %port", 12), ("i32 %p", 16), ("i32 %length", 20), ("ptr %a", 24))
+        for value, at in fields:
+            text += f"  %f{n}.{at} = getelementptr i8, ptr %to{n}, i64 {at}\n  store {value}, ptr %f{n}.{at}\n"
+        if self.snap:
+            text += (
+                f"  %cut{n} = call i32 @llvm.umin.i32(i32 %length, i32 {self.snap})\n"
+                f"  %body{n} = getelementptr i8, ptr %to{n}, i64 {ROW}\n"
+                f"  call void @llvm.memcpy.p0.p0.i32(ptr %body{n}, ptr %bytes, i32 %cut{n}, i1 false)\n"
+            )
+        return text + f"  br label %ask{n + 1}\n"
+
+
+def _ticks() -> str:
+    """What reads the CPU's counter into %t."""
+    if platform.machine() == "aarch64":  # the cycle counter is the kernel's there; this one is everybody's
+        return '  %t = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()\n'
+    return "  %t = call i64 @llvm.readcyclecounter()\n"
+
+
+def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
+    """The eye as assembly."""
+    head = (
+        "define void @eye(i32 %i, i32 %port, i32 %p, ptr %c, ptr %a) {\n  %wide = zext i32 %i to i64\n"
+        f"{_ticks()}  %frame = zext i32 %p to i64\n  %m0 = mul i64 %frame, {META_SIZE}\n"
+        f"  %m1 = add i64 %m0, {arena.meta_offset}\n  %meta = getelementptr i8, ptr %a, i64 %m1\n"
+        f"  %start.at = getelementptr i8, ptr %meta, i64 {META['data'][0]}\n  %start = load i32, ptr %start.at\n"
+        f"  %end.at = getelementptr i8, ptr %meta, i64 {META['end'][0]}\n  %end = load i32, ptr %end.at\n"
+        f"  %length = sub i32 %end, %start\n  %d0 = mul i64 %frame, {arena.frame_size}\n"
+        f"  %d1 = add i64 %d0, {arena.data_offset}\n  %d2 = zext i32 %start to i64\n  %d3 = add i64 %d1, %d2\n"
+        "  %bytes = getelementptr i8, ptr %a, i64 %d3\n  br label %ask0\n"
+    )
+    body = "".join(lens.code(n, arena) for n, lens in enumerate(lenses))
+    return (
+        f"{head}{body}ask{len(lenses)}:\n  ret void\n}}\n"
+        "define i64 @ticks() {\n" + _ticks() + "  ret i64 %t\n}\n"
+        "declare i64 @llvm.readcyclecounter()\ndeclare i32 @llvm.umin.i32(i32, i32)\n"
+        "declare void @llvm.memcpy.p0.p0.i32(ptr, ptr, i32, i1)\n"
+    )
+
+
+class Eye:
+    """The compiled eye; `ticks()` reads the counter of its rows."""
+
+    def __init__(self, lenses: Sequence[Lens], arena: Arena) -> None:
+        self.lenses = lenses  # their memory is in the code
+        made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+        engine = llvm.create_lljit_compiler(made, use_jit_link=True)
+        library = llvm.JITLibraryBuilder().add_object_img(compile_text(eye_text(lenses, arena))).add_current_process()
+        library.export_symbol("eye")
+        library.export_symbol("ticks")
+        self._linked = (library.link(engine, "eye"), engine)
+        self.address = int(self._linked[0]["eye"])
+        self.ticks = ctypes.CFUNCTYPE(ctypes.c_uint64)(int(self._linked[0]["ticks"]))
+
+
+class Watched:
+    """Traced code of an engine, or of the engines of several threads."""
+
+    def __init__(self, engine: Engine | Engines) -> None:
+        self.engine = engine
+        self.each: list[Engine] = list(getattr(engine, "engines", [engine]))
+        self.codes = [_traced(one.code) for one in self.each]
+
+    def open(self, eye: Eye) -> None:
+        """From the next call on, packet code is the traced one; nobody runs now."""
+        self.engine.memory.put(RUNTIME["trace"], 8, eye.address)
+        for one, code in zip(self.each, self.codes, strict=True):
+            one._doors.update({key: DOOR(address) for key, address in _doors(code).items()})
+
+    def shut(self) -> None:
+        for one, code in zip(self.each, self.codes, strict=True):
+            for key in _doors(code):
+                one._doors.pop(key, None)
+
+
+def _traced(base: Code) -> Code:
+    return Code(base.program, base.arena, True, base.cache, base.whole, base.place, base.common)
+
+
+def _doors(code: Code) -> dict[tuple[Any, ...], int]:
+    """What packets go through: the scheduler's `run`, and inputs and outputs that Python uses."""
+    found: dict[tuple[Any, ...], int] = {(0, "run"): code.function_door(0, "run")}
+    for name in code.doors:
+        for role in ("push", "pull"):
+            if name.startswith(role) and name[4:].isdigit():
+                found[role, int(name[4:])] = code.door(name)
+    return found
