@@ -99,8 +99,9 @@ def test_a_condition_is_not_asked_twice() -> None:
     half = half_of(process(*body))
     found = body_of(half)
     assert found == (ops.Set("asks", IS_7), ops.If(asks, (UPWARD,), (ops.AnnoSet(P, 0, c(1, U8)), RETURN)))
-    changed = (*body[:2], ops.Set("asks", ops.Not(asks)), *body[2:])
-    assert half_of(process(*changed)).unit is None
+    tab = State("tab", "table", U64, 4, U32)
+    for change in (ops.Set("asks", ops.Not(asks)), ops.TablePut("asks", "tab", c(1), c(1, U64))):
+        assert half_of(process(*body[:2], change, *body[2:], states=(COUNT, tab))).unit is None
 
 
 def test_ways_that_meet_again_are_kept_once() -> None:
@@ -108,6 +109,14 @@ def test_ways_that_meet_again_are_kept_once() -> None:
     half = half_of(process(ops.Set("x", c(0)), looks, ops.If(IS_7, (RETURN,)), *CLONE, RETURN), None)
     returns = [n for n in nodes(body_of(half)) if isinstance(n, ops.Return)]
     assert returns.count(UPWARD) == 1
+
+
+def test_long_bodies_are_cut_without_end() -> None:
+    """Statements in a row are no levels of Python's stack."""
+    looks = tuple(ops.If(ops.Cmp("eq", ANNO, c(n % 200, U8)), (ops.Set(f"x{n}", c(n)),)) for n in range(700))
+    half = half_of(process(*looks, ops.If(IS_7, CLONE), bump("n"), RETURN), None)
+    assert half.unit is not None and not half.is_whole
+    assert half_of(process(*looks, *CLONE, RETURN), None).unit is None
 
 
 def test_helpers_count_where_they_are_called() -> None:

@@ -44,20 +44,19 @@ def refusals(linked: Linked) -> list[Diagnostic]:
     for function in functions:
         rules = [*_troubles(unit, function.body, function.span)]
         if function.name in ("push", "process"):
-            rules += _not_last(function.body, function.span)
+            rules += not_last(function.body, function.span)
         for reason, span in rules:
             found.setdefault(reason, Diagnostic(f"`{linked.name}` stays out of the kernel: {reason}", span))
     return list(found.values())
 
 
-def troubles(unit: Unit, body: ops.Body, around: Span | None = None) -> Iterator[tuple[str, Span | None]]:
-    """(reason, place) of all in statements at the end of a role, and in the helpers they call, that does not go."""
-    yield from _troubles(unit, body, around)
-    for name in helpers(unit, body):
+def troubles(unit: Unit, part: object, around: Span | None = None) -> Iterator[tuple[str, Span | None]]:
+    """(reason, place) of all in statements or an expression, and in the helpers they call, that does not go."""
+    yield from _troubles(unit, part, around)
+    for name in helpers(unit, part):
         function = unit.function(name)
         assert function is not None, "the unit is valid"
         yield from _troubles(unit, function.body, function.span)
-    yield from _not_last(body, around)
 
 
 def helpers(unit: Unit, part: object) -> list[str]:
@@ -105,7 +104,7 @@ def _rule(unit: Unit, node: ops.Node) -> str:
     return ""
 
 
-def _not_last(body: ops.Body, around: Span | None) -> Iterator[tuple[str, Span | None]]:
+def not_last(body: ops.Body, around: Span | None) -> Iterator[tuple[str, Span | None]]:
     """Packets that are sent on before the last thing the function does."""
     for place, statement in enumerate(body):
         around = getattr(statement, "span", None) or around
@@ -115,7 +114,7 @@ def _not_last(body: ops.Body, around: Span | None) -> Iterator[tuple[str, Span |
             inner = (*statement.then, *statement.orelse) if isinstance(statement, ops.If) else statement.body
             sides = (statement.then, statement.orelse) if isinstance(statement, ops.If) else (statement.body,)
             for side in sides:
-                yield from _not_last(side, around)
+                yield from not_last(side, around)
             open_end = any(sends(side) and not returns(side) for side in sides)
             if open_end and (not ends or isinstance(statement, ops.For)) and inner:
                 yield SENT, around

@@ -34,7 +34,7 @@ from mezzo.ir.module import Function, Linked, Unit
 from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET, U32
 from mezzo.passes import PIPELINE
-from mezzo.targets.kernel.capable import helpers, returns, sends, troubles
+from mezzo.targets.kernel.capable import helpers, not_last, returns, sends, troubles
 from mezzo.targets.kernel.layout import packet_functions
 
 COSTLY = 400  # nodes of IR of a way that are not worth their place in a program, where nobody asked for them
@@ -43,6 +43,7 @@ LOOKED_THROUGH = 8  # rounds of a loop that cost; the verifier proves one for al
 LOOKS = (ops.Set, ops.Eval, ops.If, ops.For, ops.Break, ops.Continue, ops.Return)
 COST = "it has a way that is long, and not worth its place in a program"
 RACE = "it changes `{}`, which it also reads, and packets come here on several CPUs"
+LEAVES = (ops.Return, ops.Emit, ops.Kill)
 PUNT = ops.Const(U32, ops.PUNT)
 _SETS = (ops.Put, ops.Store, ops.TablePut, ops.TableDel)
 
@@ -112,39 +113,50 @@ class _Cutter:
         self.unit, self.most, self.raced, self.around = unit, most, raced, role.span
         self.found: dict[str, Span | None] = {}
         self.room = LARGEST
+        self.goes_on = next(not_last(role.body, role.span), None) is not None
+        # Of each statement: what does not go, and its size; it is kept so that its id is its own.
+        self.known: dict[int, tuple[tuple[str, Span | None] | None, int, ops.Stmt]] = {}
         packet = next(p.name for p in role.params if p.type is PACKET)
         up = ops.Emit(PUNT, ops.Local(PACKET, packet))
         self.punted: ops.Body = (up, ops.Return()) if role.name == "push" else (ops.Return(PUNT),)
 
     def rest(self, body: ops.Body) -> ops.Body:
         """What of the statements up to the end of the role stays."""
-        why = self.trouble(body)
-        if why is None:
-            self.room -= self.size(body)
-            return body
-        first, behind = body[0], body[1:]
-        if isinstance(first, ops.If) and self.only_looks(first.cond):
-            return self.branch(first, behind)
-        if self.only_looks(first) and not isinstance(first, ops.Return):
-            kept = self.rest(behind)
-            return kept if kept == self.punted else (first, *kept)
-        self.found.setdefault(*why)
-        return self.punted
+        kept: list[ops.Stmt] = []
+        while (why := self.trouble(body)) is not None:
+            first, behind = body[0], body[1:]
+            if isinstance(first, ops.If) and self.only_looks(first.cond):
+                if not self.meets(first, behind):
+                    return self.ended(kept, self.apart(first, behind))
+                sides = (self.rest(side) if side else () for side in (first.then, first.orelse))
+                kept.append(replace(first, then=next(sides), orelse=next(sides)))
+            elif self.only_looks(first) and not isinstance(first, ops.Return):
+                kept.append(first)
+            else:
+                self.found.setdefault(*why)
+                return self.ended(kept, self.punted)
+            body = behind
+        self.room -= sum(map(self.sized, body))
+        return (*kept, *body)
 
-    def branch(self, first: ops.If, behind: ops.Body) -> ops.Body:
-        """An If that only looks, and what stands behind it: once where that can be, else on both sides."""
+    def ended(self, kept: list[ops.Stmt], end: ops.Body) -> ops.Body:
+        """What was kept and what comes last; looks that lead to nothing but a punt are not missed."""
+        while end == self.punted and kept and not any(isinstance(n, LEAVES) for n in nodes(kept[-1])):
+            kept.pop()
+        return (*kept, *end)
+
+    def meets(self, first: ops.If, behind: ops.Body) -> bool:
+        """Whether what stands behind an If can be cut for both sides at once."""
         sides = (first.then, first.orelse)
-        goes = self.trouble(behind) is None
-        if (goes and not any(sends(s) and not returns(s) for s in sides)) or all(map(self.falls_clean, sides)):
-            then, orelse = (self.rest(side) if side else () for side in sides)
-            after = behind if goes else self.rest(behind)
-            ends = any(isinstance(n, ops.Return | ops.Emit | ops.Kill) for n in nodes((then, orelse)))
-            return after if after == self.punted and not ends else (replace(first, then=then, orelse=orelse), *after)
+        goes = self.trouble(behind) is None and not any(sends(s) and not returns(s) for s in sides)
+        return goes or all(map(self.falls_clean, sides))
+
+    def apart(self, first: ops.If, behind: ops.Body) -> ops.Body:
+        """An If, each of its sides with what stands behind it."""
         then, orelse = (
             self.rest(side if returns(side) else (*side, *_knowing(behind, first.cond, truth)))
-            for side, truth in zip(sides, (True, False), strict=True)
+            for side, truth in ((first.then, True), (first.orelse, False))
         )
-        # A look that may fault is not missed: it is had above.
         return then if then == orelse == self.punted else (replace(first, then=then, orelse=orelse),)
 
     def falls_clean(self, body: ops.Body) -> bool:
@@ -159,17 +171,30 @@ class _Cutter:
 
     def trouble(self, body: ops.Body) -> tuple[str, Span | None] | None:
         """Why the statements cannot stay as they are."""
-        bad = next(troubles(self.unit, body, self.around), None) or next(self.races(body), None)
+        bad = next((why for one in body if (why := self.bad(one)) is not None), None)
+        if bad is None and self.goes_on:
+            bad = next(not_last(body, self.around), None)
         if bad is not None:
             return bad
-        size = self.size(body)
+        size = sum(map(self.sized, body))
         if (self.most is not None and size > self.most) or size > self.room:
             return COST, next((s for x in body if (s := getattr(x, "span", None))), self.around)
         return None
 
-    def races(self, body: ops.Body) -> Iterator[tuple[str, Span | None]]:
-        for part in (body, *self.callees(body)):
-            for node in nodes(part) if self.raced else ():
+    def bad(self, statement: ops.Stmt) -> tuple[str, Span | None] | None:
+        """The first thing in a statement that does not go."""
+        if id(statement) not in self.known:
+            found = next(troubles(self.unit, statement, self.around), None) or next(self.races(statement), None)
+            self.known[id(statement)] = found, self.size(statement), statement
+        return self.known[id(statement)][0]
+
+    def sized(self, statement: ops.Stmt) -> int:
+        self.bad(statement)
+        return self.known[id(statement)][1]
+
+    def races(self, part: object) -> Iterator[tuple[str, Span | None]]:
+        for one in (part, *self.callees(part)) if self.raced else ():
+            for node in nodes(one):
                 if isinstance(node, _SETS) and node.state in self.raced:
                     yield RACE.format(node.state), node.span
 
@@ -181,8 +206,7 @@ class _Cutter:
         inside = [n for one in (part, *self.callees(part)) for n in nodes(one)]
         if any(isinstance(n, ops.Random) or (isinstance(n, ops.Stmt) and not isinstance(n, LOOKS)) for n in inside):
             return False
-        body = (part,) if isinstance(part, ops.Stmt) else (ops.Eval(part),)  # type: ignore[arg-type]
-        return next(troubles(self.unit, body), None) is None and not (isinstance(part, ops.For) and _leaves(part))
+        return next(troubles(self.unit, part), None) is None and not (isinstance(part, ops.For) and _leaves(part))
 
     def size(self, part: object) -> int:
         """Nodes, with those of helpers at each call, and of a loop by its rounds."""
@@ -214,7 +238,9 @@ def _knowing(body: ops.Body, cond: ops.Expr, truth: bool) -> ops.Body:
 
 
 def _assigned(body: ops.Body) -> set[str]:
-    return {n.name for n in nodes(body) if isinstance(n, ops.Set)}
+    """The locals that statements set, also as their `done`."""
+    found = [getattr(n, field, "") for n in nodes(body) if isinstance(n, ops.Stmt) for field in ("name", "done")]
+    return {name for name in found if isinstance(name, str)}
 
 
 def _decided(body: ops.Body, name: str, truth: bool) -> ops.Body:
