@@ -51,6 +51,7 @@ class Engine:
         self.cells = take_over(self.program, self.layout, self.memory, cells, code.common) if memory is None else cells
         self._hosts, self._errors = hosts, list[BaseException]()
         self._doors: dict[tuple[Any, ...], Any] = {}
+        self.late: list[Callable[[], None]] = []  # see `catch_up`
         self._arena = address or code.arena.address
         self._now = now_offset(self.program, self.layout)
         self._callbacks = (HOST(self._host), TRACE(self._tracer(trace)))
@@ -63,6 +64,11 @@ class Engine:
     def common(self) -> Common | None:
         """What is common with another level."""
         return self.code.common
+
+    def catch_up(self) -> None:
+        """Takes in what another level counted since its state was copied (see `inherit`), when it has ended."""
+        while self.late:
+            self.late.pop()()
 
     # -- calling
 
@@ -248,10 +254,18 @@ def _count_below(new: Engine | Engines, instance: int, old: Engine | Engines, it
     """Packets that died on the other level, where its counters do not go on."""
     if old.common is None or (new.common is not None and instance in new.common.stays):
         return
-    counts = old.common.drops(its)
-    for i, name in enumerate(drop_names(new.program, instance)):
-        at = new.layout.offsets[instance] + new.layout.units[instance].drops + 8 * i
-        new.memory.put(at, 8, new.memory.get(at, 8) + counts.get(name, 0))
+    first, names = new.layout.offsets[instance] + new.layout.units[instance].drops, drop_names(new.program, instance)
+    seen: dict[str, int] = {}
+
+    def count(drops: Callable[[int], dict[str, int]] = old.common.drops) -> None:
+        for name, n in drops(its).items():
+            if name in names:
+                at = first + 8 * names.index(name)
+                new.memory.put(at, 8, new.memory.get(at, 8) + n - seen.get(name, 0))
+                seen[name] = n
+
+    count()
+    new.late.append(count)
 
 
 def _is_common(engine: Engine | Engines, instance: int, name: str) -> bool:
@@ -264,8 +278,14 @@ def _go_on(new: Engine | Engines, instance: int, before: Any, name: str) -> None
     cell, at = new.cells[instance][name], new.layout.offsets[instance] + new.layout.units[instance].states[name]
     if new.common is None or instance not in new.common.stays or not new.common.has(instance, name):
         cell.load(before.dump())
+        if hasattr(before, "counted"):
+            new.late.append(partial(_count_late, cell, before, before.counted()))
     elif (instance, name) in new.common.faces and (instance, name) not in new.common.hashes:
         cell.take(before, new.memory, at)
+
+
+def _count_late(cell: Any, before: Any, seen: int) -> None:
+    cell.value += before.counted() - seen
 
 
 def _number(low: int, high: int, sign: int) -> int:
