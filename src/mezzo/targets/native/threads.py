@@ -88,6 +88,7 @@ class Engines:
         self.threading, self.engines, self.cells = threading, engines, cells
         self.program, self.arena, self.memory = engines[0].program, engines[0].arena, engines[0].memory
         self.layout, self.virtual, self.common = engines[0].layout, False, engines[0].common
+        self.late, self.catch_up = engines[0].late, engines[0].catch_up
         self._refill = DOOR(int(engines[0].code.linked["door_refill"]))
         self.arena.refill = partial(self._fetch, self.arena.address)
         for engine, one in zip(engines[1:], self.arena.views, strict=True):
