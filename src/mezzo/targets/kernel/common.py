@@ -17,7 +17,7 @@ from typing import Any
 
 from mezzo.ir.module import Program, State
 from mezzo.ir.types import Type
-from mezzo.targets.kernel.layout import mem_bytes
+from mezzo.targets.kernel.layout import NAMES, mem_bytes
 from mezzo.targets.kernel.part import Part
 from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import is_inline
@@ -41,13 +41,17 @@ class Summed:
 
     @value.setter
     def value(self, value: int) -> None:
-        self._mine.value = int(value) - sum(lane.value for lane in self._lanes)
+        self._mine.value = int(value) - self.counted()
 
     def dump(self) -> int:
         return self.value
 
     def load(self, value: int) -> None:
         self.value = value
+
+    def counted(self) -> int:
+        """What the other level counted."""
+        return sum(lane.value for lane in self._lanes)
 
     def take(self, before: Summed, memory: Memory, at: int) -> None:
         """Goes on where one with the same lanes was."""
@@ -88,13 +92,22 @@ def common_of(part: Part, program: Program) -> Common:
     """What native code of `program` and a part of the same instances share.  It outlives the part's programs."""
     views = _Mapped(part)
     found = Common(part.maps.descriptors["state"], part.layout.maps["state"].value)
-    found.drops = lambda i: part.drops(i) if i in part.layout.drops else {}
+    found.drops = lambda i: _drops(part, views, i) if i in part.layout.drops else {}
     found.stays = frozenset(part.layout.same)
     for i, cells in part.cells.items():
         for name, cell in cells.items():
             state = program.instances[i].unit.state(name)
             _share(found, part, views, (i, name), state, cell)
     return found
+
+
+def _drops(part: Part, views: _Mapped, instance: int) -> dict[str, int]:
+    """As `Part.drops`, also when the part is gone."""
+    layout, view = part.layout, views.view("lanes").cast("Q")
+    names, first = [*NAMES, *part.program.instances[instance].unit.reasons], layout.drops[instance]
+    places = [(first + lane * layout.lane) // 8 for lane in range(layout.lanes)]
+    counts = [sum(view[at + n] for at in places) for n in range(len(names))]
+    return {name: count for name, count in zip(names, counts, strict=True) if count}
 
 
 def _share(found: Common, part: Part, views: _Mapped, key: Key, state: State, cell: Any) -> None:
