@@ -1,0 +1,251 @@
+"""IPRewriter, TCPRewriter, UDPRewriter: network address and port translation (RFC 3022, RFC 4787, RFC 5382).
+
+The usual way, for a packet of a known flow, only reads the table of flows and writes when the mapping was used; all
+else is in helpers that are seldom called.
+
+Fragments.  Only the first piece of a datagram has ports.  What became of its addresses is remembered in a ring of
+PIECES places for as long as a receiver waits (RFC 791, 3.2; RFC 4787, REQ-14), so that the others go the same way.
+Pieces that come before the first have no mapping.
+"""
+
+from mezzo.elements import (
+    Arg,
+    Array,
+    Duration,
+    Packet,
+    Table,
+    checksum_adjust,
+    now,
+    rare,
+    u16,
+    u32,
+    u64,
+    u128,
+)
+from mezzo.elements.rewriter_flows import (
+    ADDRESSES,
+    COUNT,
+    DATA,
+    DATAGRAM,
+    GONE,
+    MARKS,
+    NOTHING,
+    ONE_MORE,
+    PORTS,
+    SECOND,
+    STATE,
+    STREAM,
+    TCP_DATA,
+    TCP_DONE,
+    TCP_NODATA,
+    USED,
+)
+from mezzo.elements.rewriter_handlers import _TransportHandlers
+from mezzo.elements.rewriter_spec import PASS
+
+TCP, UDP = 6, 17
+MF, PLACE = 0x2000, 0x1FFF
+FIN, SYN, RST = 1, 2, 4
+PIECES = 1024
+PIECE_NS = 30 * SECOND
+NO_PORT = 0xFFFF_FFFF
+
+
+class IPRewriter(_TransportHandlers):
+    """Rewrites addresses and ports of TCP and UDP packets, and those of replies back: NAT with ports, load balancing.
+
+    Expects marked IP packets. A packet of a known flow is rewritten and leaves by the flow's output, whatever input it
+    came by. Others are handled as the specification of their input says: `drop`; `pass OUTPUT`; `keep FOUTPUT ROUTPUT`
+    makes a flow that changes nothing; `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT` one that gives packets these
+    addresses and ports (`-` leaves one as it is) and sends them to FOUTPUT, and replies, changed back, to ROUTPUT.
+    SADDR or SPORT may be a range, `1024-65535`, of which a free value is taken: the packet's own or one by chance, with
+    `#` behind it the next, with `?` one by chance. `pattern NAME FOUTPUT ROUTPUT` uses an IPRewriterPatterns, and the
+    name of a RoundRobinIPMapper or SourceIPHashMapper its patterns. Later fragments follow the first.
+    """
+
+    tcp_timeout = Arg(Duration(), 86400 * SECOND, "life of a TCP flow without packets", positional=False)
+    tcp_done_timeout = Arg(Duration(), 240 * SECOND, "the same when both sides have closed", positional=False)
+    tcp_nodata_timeout = Arg(Duration(), 300 * SECOND, "the same before both sides have sent data", positional=False)
+    tcp_guarantee = Arg(Duration(), None, "GUARANTEE for TCP", positional=False)
+    udp_timeout = Arg(Duration(), 300 * SECOND, "life of a UDP flow without packets", positional=False)
+    udp_streaming_timeout = Arg(
+        Duration(), None, "the same for flows of three packets or more, both ways; else UDP_TIMEOUT", positional=False
+    )
+    udp_guarantee = Arg(Duration(), None, "GUARANTEE for UDP", positional=False)
+    tcp, udp = True, True
+    piece: Table[u128, u32, PIECES]
+    piece_key: Array[u128, PIECES]
+    piece_to: Array[u64, PIECES]
+    piece_rest: Array[u64, PIECES]  # checksum difference (16), output (16)
+    piece_when: Array[u64, PIECES]
+    next_piece: u32
+    see = ("TCPRewriter", "UDPRewriter", "IPAddrRewriter", "ICMPPingRewriter", "ICMPRewriter", "IPRewriterPatterns")
+    example = """
+        InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
+            -> [0] nat :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop);
+        nat[0] -> IPMirror -> [1] nat; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
+    """
+    example_reads = {"nat.nmappings": "1", "c.drops": "0", "back.count": "3"}
+
+    def times(self):
+        udp_stream = self.udp_timeout if self.udp_streaming_timeout is None else self.udp_streaming_timeout
+        return [self.tcp_nodata_timeout, self.tcp_timeout, self.tcp_done_timeout, self.udp_timeout, udp_stream]
+
+    def guarantees(self):
+        tcp = self.guarantee if self.tcp_guarantee is None else self.tcp_guarantee
+        udp = self.guarantee if self.udp_guarantee is None else self.udp_guarantee
+        return [tcp, tcp, tcp, udp, udp]
+
+    def push(self, port, p):
+        proto = u32(p.ip.protocol)
+        frag = u32(p.ip.frag) & (MF | PLACE)
+        if self.has_ports(p, proto, frag):
+            addresses = p.net.u64(12)
+            ports = p.trans.u32(0)
+            e = self.find.get(self.key(addresses, ports, proto), 0)
+            if e != 0 and u32(self.rec[4 * e + STATE] >> 32) != self.tick():
+                e = self.look_again(e)
+            if e == 0:
+                e = self.open(port, addresses, ports, proto)
+            if e != 0:
+                if frag != 0:
+                    self.remember(p, e)
+                self.rewrite(p, e, proto)
+                self.push(u32(self.rec[4 * e + STATE]) & 0xFFFF, p)
+                return
+        else:
+            out = self.piece_output(p, proto, frag)
+            if out != NO_PORT:
+                self.push(out, p)
+                return
+        if self.kind[port] == PASS:
+            self.push(self.output[port], p)
+        else:
+            self.kill(p, "no mapping")
+
+    def has_ports(self, p: Packet, proto: u32, frag: u32) -> bool:
+        if frag & PLACE != 0:
+            return False
+        if self.tcp and proto == TCP:
+            return u32(p.transport_offset) + 20 <= p.length
+        return self.udp and proto == UDP and u32(p.transport_offset) + 8 <= p.length
+
+    def rewrite(self, p: Packet, e: u32, proto: u32):
+        rest = self.rec[4 * e + PORTS]
+        if proto == TCP:
+            flags = u32(p.tcp.flags)
+            state = self.rec[4 * e + STATE]
+            if flags & (FIN | SYN | RST) != 0 or (state & DATA == 0 and self.has_data(p)):
+                self.note_tcp(e, flags, self.has_data(p))
+            p.tcp.checksum = checksum_adjust(p.tcp.checksum, NOTHING, u16(rest))
+        else:
+            if self.rec[4 * e + STATE] & COUNT != COUNT:
+                self.note_udp(e)
+            if p.udp.checksum != 0:  # RFC 768: 0 is no checksum, and one that comes to 0 is written as its complement
+                sum = checksum_adjust(p.udp.checksum, NOTHING, u16(rest))
+                p.udp.checksum = 0xFFFF if sum == 0 else sum
+        p.trans.set_u32(0, u32(rest >> 32))
+        self.address(p, e)
+        self.rec[4 * e + USED] = now()
+
+    def has_data(self, p: Packet) -> bool:
+        return u32(p.ip.total_length) > u32(p.ip.ihl) * 4 + u32(p.tcp.offset) * 4
+
+    @rare
+    def note_tcp(self, e: u32, flags: u32, data: bool):
+        """What a packet says of its connection."""
+        mine, other = 4 * e + STATE, 4 * (e ^ 1) + STATE
+        if flags & RST != 0:
+            self.rec[mine] |= GONE
+            self.rec[other] |= GONE
+        elif flags & FIN != 0:
+            self.rec[mine] |= GONE
+        elif flags & SYN != 0:
+            self.rec[mine] &= ~u64(GONE)
+        if data:
+            self.rec[mine] |= DATA
+        self.rec[4 * e + USED] = now()
+        if self.life[e >> 1] != self.life_of(e >> 1, TCP):
+            self.settle(e >> 1)
+
+    @rare
+    def note_udp(self, e: u32):
+        self.rec[4 * e + STATE] += ONE_MORE
+        self.rec[4 * e + USED] = now()
+        if self.life[e >> 1] != self.life_of(e >> 1, UDP):
+            self.settle(e >> 1)
+
+    def life_of(self, f: u32, proto: u32) -> u32:
+        one, two = self.rec[8 * f + STATE], self.rec[8 * f + 4 + STATE]
+        if proto == TCP:
+            if one & two & GONE != 0:
+                return TCP_DONE
+            return TCP_DATA if one & two & DATA != 0 else TCP_NODATA
+        sent, answered = (one & COUNT) >> MARKS, (two & COUNT) >> MARKS
+        return STREAM if sent != 0 and answered != 0 and sent + answered >= 3 else DATAGRAM
+
+    # -- fragments
+
+    def datagram(self, p: Packet) -> u128:
+        """What the pieces of a datagram have in common (RFC 791, 3.2)."""
+        return (u128(p.net.u64(12)) << 64) | u128((u64(p.ip.id) << 16) | (u64(p.ip.protocol) << 8) | 1)
+
+    @rare
+    def remember(self, p: Packet, e: u32):
+        key = self.datagram(p)
+        at = self.piece.get(key, PIECES)
+        if at == PIECES:
+            at = self.next_piece
+            self.next_piece = (at + 1) % PIECES
+            self.piece.delete(self.piece_key[at])
+            self.piece.set(key, at)
+            self.piece_key[at] = key
+        self.piece_to[at] = self.rec[4 * e + ADDRESSES]
+        self.piece_rest[at] = (self.rec[4 * e + PORTS] & 0xFFFF_0000) | (self.rec[4 * e + STATE] & 0xFFFF)
+        self.piece_when[at] = now()
+
+    @rare
+    def piece_output(self, p: Packet, proto: u32, frag: u32) -> u32:
+        """Rewrites a later fragment as its first; gives the output, or NO_PORT."""
+        if frag & PLACE == 0 or not ((self.tcp and proto == TCP) or (self.udp and proto == UDP)):
+            return NO_PORT
+        at = self.piece.get(self.datagram(p), PIECES)
+        if at == PIECES or now() - self.piece_when[at] >= PIECE_NS:
+            return NO_PORT
+        to = self.piece_to[at]
+        p.net.set_u64(12, to)
+        p.ip.checksum = checksum_adjust(p.ip.checksum, NOTHING, u16(self.piece_rest[at] >> 16))
+        if self.dst_anno:
+            p.dst_ip = u32(to)
+        return u32(self.piece_rest[at]) & 0xFFFF
+
+
+class TCPRewriter(IPRewriter):
+    """As IPRewriter, for TCP alone."""
+
+    udp = False
+    see = ("IPRewriter", "UDPRewriter")
+    example = """
+        r :: TCPRewriter(pattern 1.0.0.1 1024-65535# - - 0 0);
+        Idle -> r; r -> Discard;
+    """
+    example_reads = {"r.nmappings": "0", "r.patterns": "1.0.0.1 1024-65535# - -"}
+
+
+class UDPRewriter(IPRewriter):
+    """As IPRewriter, with one TIMEOUT for UDP and TCP; meant for UDP."""
+
+    timeout = Arg(Duration(), 300 * SECOND, "life of a flow without packets", positional=False)
+    streaming_timeout = Arg(
+        Duration(), None, "the same for flows of three packets or more, both ways; else TIMEOUT", positional=False
+    )
+    see = ("IPRewriter", "TCPRewriter")
+    example = """
+        InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
+            -> r :: UDPRewriter(pattern 1.0.0.1 1024-65535# - - 0 0) -> c :: CheckUDPHeader -> Discard;
+    """
+    example_reads = {"r.nmappings": "1", "c.drops": "0"}
+
+    def times(self):
+        udp = self.timeout if self.streaming_timeout is None else self.streaming_timeout
+        return [self.timeout, udp, self.timeout, self.timeout, udp]
