@@ -56,7 +56,15 @@ class Side:
             element.bind(self.engine, i)
             if type(element).__name__ == "ToDevice":
                 element.longest = 1514
+        self.entries: dict[int, Instance] = {}  # the receivers' kernel halves, in Python
         self.queues = [i for i, e in enumerate(plan.elements) if type(e).__name__ == "Queue"]
+
+    def entry(self, i: int) -> Instance:
+        if i not in self.entries:
+            unit = wire_unit(self.plan.elements[i])
+            linked = replace(self.plan.program.instances[i], unit=unit)
+            self.entries[i] = Instance(self.engine, i, linked, self.engine.cells[i], build_unit(unit, 5000 + i))
+        return self.entries[i]
 
     def leaves(self) -> list[tuple[str, bytes]]:
         found = []
@@ -73,9 +81,16 @@ class Side:
         pulls = (x.name for x in self.plan.program.instances if x.inputs and x.inputs[0] == (queue, 0))
         return next(pulls)
 
+    def drops(self, i: int) -> dict[str, int]:
+        return _sum(self.engine.drops(i), self.entries[i].counts if i in self.entries else {})
+
     def close(self) -> None:
         self.engine.close()
         self.arena.close()
+
+
+def _sum(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+    return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
 
 
 class Whole(Side):
@@ -83,14 +98,6 @@ class Whole(Side):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan, [e.all_cells() for e in plan.elements])
-        self.entries: dict[int, Instance] = {}
-
-    def entry(self, i: int) -> Instance:
-        if i not in self.entries:
-            unit = wire_unit(self.plan.elements[i])
-            linked = replace(self.plan.program.instances[i], unit=unit)
-            self.entries[i] = Instance(self.engine, i, linked, self.engine.cells[i], build_unit(unit, 5000 + i))
-        return self.entries[i]
 
     def give(self, instance: int, frame: bytes) -> list[tuple[str, bytes]]:
         packet = self.arena.make_from(frame)
@@ -98,18 +105,13 @@ class Whole(Side):
         self.entry(instance).take_in(0, packet)
         return self.leaves()
 
-    def drops(self, i: int) -> dict[str, int]:
-        own = dict(self.engine.drops(i))
-        if i in self.entries:
-            for name, count in self.entries[i].counts.items():
-                own[name] = own.get(name, 0) + count
-        return own
-
 
 class Levels(Side):
-    """A part in the kernel, and the rest in Python on its state."""
+    """A part in the kernel, and the rest in Python on its state.  `lowers`: gates, which keep a flow's packets in order,
+    are lowered after each packet; else all of a flow goes up behind the first that does."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, lowers: bool) -> None:
+        self.lowers = lowers
         assert plan.placement is not None and plan.placement.kernel is not None
         self.kernel = plan.placement.kernel
         given = [e.all_cells() for e in plan.elements]
@@ -144,18 +146,22 @@ class Levels(Side):
         self.up += 1
         held = self.arena.make(0)
         assert held is not None
-        to, port = self.kernel.ups[record.unpack(self.arena, held, told.metadata, told.packet)]
-        self.engine.instances[to].take_in(port, held)
+        way = record.unpack(self.arena, held, told.metadata, told.packet)
+        if way == record.WHOLE:
+            self.entry(instance).take_in(0, held)
+        else:
+            to, port = self.kernel.ups[way]
+            self.engine.instances[to].take_in(port, held)
+        if self.lowers and "gates" in self.part.maps.descriptors:
+            size = self.part.layout.maps["gates"].value
+            bpf.map_put(self.part.maps.descriptors["gates"], bytes(4), bytes(size))
         return self.leaves()
 
     def sent(self, i: int) -> int:
         return int(self.part.cells[i]["count"].value)
 
     def drops(self, i: int) -> dict[str, int]:
-        found = dict(self.engine.drops(i))
-        for name, count in (self.part.drops(i) if i in self.part.layout.drops else {}).items():
-            found[name] = found.get(name, 0) + count
-        return found
+        return _sum(super().drops(i), self.part.drops(i) if i in self.part.layout.drops else {})
 
     def close(self) -> None:
         super().close()
@@ -163,9 +169,11 @@ class Levels(Side):
 
 
 @contextmanager
-def both(text: str, variables: dict[str, str], place: str = "auto") -> Iterator[tuple[Whole, Levels]]:
+def both(
+    text: str, variables: dict[str, str], place: str = "auto", lowers: bool = True
+) -> Iterator[tuple[Whole, Levels]]:
     whole = Whole(compile_text(text, "router", variables))
-    levels = Levels(compile_text(text, "router", variables, place=place))
+    levels = Levels(compile_text(text, "router", variables, place=place), lowers)
     try:
         with levels.connected():
             yield whole, levels
@@ -294,7 +302,7 @@ def placed_router(seed: int, place: str) -> str:
 @pytest.mark.parametrize("seed", range(16))
 def test_random_routers(seed: int) -> None:
     place = ("auto", "*=kernel?")[seed % 2]
-    with both(placed_router(seed, place), {}, place) as (whole, levels):
+    with both(placed_router(seed, place), {}, place, lowers=seed % 4 < 3) as (whole, levels):
         assert require_same(whole, levels, 150, seed)["packets"] == 150
 
 
