@@ -107,8 +107,8 @@ class Whole(Side):
 
 
 class Levels(Side):
-    """A part in the kernel, and the rest in Python on its state.  `lowers`: gates, which keep a flow's packets in order,
-    are lowered after each packet; else all of a flow goes up behind the first that does."""
+    """A part in the kernel, and the rest in Python on its state.  `lowers`: gates, which keep the packets of a flow in
+    order, are lowered after each one; else all of a flow goes up behind the first that does."""
 
     def __init__(self, plan: Plan, lowers: bool) -> None:
         self.lowers = lowers
