@@ -42,6 +42,7 @@ LARGEST = 4000  # of a half: ways that are taken apart are written several times
 LOOKED_THROUGH = 8  # rounds of a loop that cost; the verifier proves one for all of more
 LOOKS = (ops.Set, ops.Eval, ops.If, ops.For, ops.Break, ops.Continue, ops.Return)
 COST = "it has a way that is long, and not worth its place in a program"
+FULL = "its code is more than goes into a program"
 RACE = "it changes `{}`, which it also reads, and packets come here on several CPUs"
 LEAVES = (ops.Return, ops.Emit, ops.Kill)
 PUNT = ops.Const(U32, ops.PUNT)
@@ -177,9 +178,8 @@ class _Cutter:
         if bad is not None:
             return bad
         size = sum(map(self.sized, body))
-        if (self.most is not None and size > self.most) or size > self.room:
-            return COST, next((s for x in body if (s := getattr(x, "span", None))), self.around)
-        return None
+        reason = COST if self.most is not None and size > self.most else FULL if size > self.room else ""
+        return (reason, next((s for x in body if (s := getattr(x, "span", None))), self.around)) if reason else None
 
     def bad(self, statement: ops.Stmt) -> tuple[str, Span | None] | None:
         """The first thing in a statement that does not go."""
