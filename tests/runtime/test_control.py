@@ -16,7 +16,8 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.elements import Element, library, read, write
 from mezzo.elements.element import Handler
-from mezzo.runtime import Router, control, control_server
+from mezzo.runtime import Router, control, control_server, control_session
+from mezzo.runtime.handlers import GLOBAL
 from tests.runtime.controlled import Talker, running, talking
 
 targets = pytest.mark.parametrize("target", ["python", "native"])
@@ -311,6 +312,29 @@ def test_sockets_of_the_command_line_come_and_go_with_the_router():
 
 
 # -- another configuration
+
+
+def test_what_takes_long_holds_up_only_who_asked(monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(router, text):
+        begun.set()
+        assert go_on.wait(10)
+        if text == "wrong":
+            raise ValueError("no\nnot so")
+
+    monkeypatch.setitem(GLOBAL, "slow", Handler("slow", write=slow))
+    monkeypatch.setattr(control_session, "ASIDE", {"slow"})
+    with running(COUNTED) as router, talking(router) as talker, talking(router) as other, talking(router) as last:
+        talker.send(b"WRITE .slow well\nREAD c.class\n")
+        assert begun.wait(10)
+        last.send(b"WRITE slow wrong")
+        last.socket.shutdown(socket.SHUT_WR)
+        assert other.ask("READ c.count")[0] == other.ask("READ c.class")[0] == 200
+        talker.send(b"READ c.name\n")
+        go_on.set()
+        assert [talker.answer()[0], talker.answer(), talker.answer()] == [200, (200, b"Counter"), (200, b"c")]
+        assert last.rest() == b"520-Write handler 'slow' error:\r\n520-no\r\n520 not so\r\n"
 
 
 def heir_of(element, words):

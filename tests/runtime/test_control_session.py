@@ -122,6 +122,29 @@ def test_quick_answers_are_those_of_the_handler(router):
     assert not known.known
 
 
+def test_an_answer_at_once_is_only_for_a_line_that_nothing_waits_for(router):
+    line, answer = b"READ c.count\n", b"200 Read handler 'c.count' OK\r\nDATA 1\r\n0"
+    known = Answers(router, False)
+    session = Session(router, Rights(), (), known)
+    assert session.at_once(line) == b""
+    session.parser.feed(line)
+    session.turn(MANY)
+    assert session.at_once(line) == answer and session.at_once(line * 2) == session.at_once(line[:-1]) == b""
+    for waits in (
+        b"WRITEDATA q.capacity 13\n",
+        b"WRITEUNTIL q.capacity\n",
+        b"RE",
+        b"READ c.name\r",
+        b"HELP\nRE",
+        b"QUIT\n",
+    ):
+        session = Session(router, Rights(), (), known)
+        session.parser.feed(waits)
+        session.turn(MANY)
+        assert session.at_once(line) == b"", waits
+    assert Session(router, Rights(token="0123456789"), (), known).at_once(line) == b""
+
+
 def test_quick_answers_need_the_right_too(router):
     known = Answers(router, False)
     friend = Session(router, Rights(token="0123456789"), (), known)

@@ -69,6 +69,12 @@ class Parser:
         """Bytes in memory."""
         return len(self._buffer) - self._at + len(self._got)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing, and what comes now is the beginning of a line."""
+        waits = self._pending is not None or self._refused or self._after_cr or self.ended
+        return not waits and self._at == len(self._buffer)
+
     def feed(self, data: bytes) -> None:
         if self.ended:
             return

@@ -274,6 +274,7 @@ class Server:
             return
         session = Session(self.router, door.rights, door.proxy, door.answers)
         client = Client(connection, session, door, time.monotonic(), bytearray(GREETING))
+        session.aside = lambda job: self._aside(client, job)
         self.clients[connection.fileno()] = client
         self._epoll.register(connection, IN)
         if door.verbose:
@@ -288,6 +289,8 @@ class Server:
         except (BlockingIOError, InterruptedError):
             return
         parser = client.session.parser
+        if not client.out and (answer := client.session.at_once(data)):
+            return self._reply(client, answer)
         if data:
             parser.feed(data)
             self._count(client)
@@ -298,7 +301,7 @@ class Server:
             client.gone = True
             parser.end()
             self._look_for(client, client.mask & ~IN)
-        self._turn(client)
+        return self._turn(client)
 
     def _count(self, client: Client) -> None:
         held = client.session.parser.held
@@ -310,13 +313,32 @@ class Server:
         if client.held or client.more:
             self._count(client)
         if not client.out and data:
-            sent = self._send(client, data)
-            if sent < len(data):
-                client.out += data[sent:]
-                client.since = time.monotonic()
+            self._reply(client, data)
         else:
             client.out += data
         self._settle(client)
+
+    def _reply(self, client: Client, data: bytes) -> None:
+        """Sends an answer, behind which nothing waits."""
+        sent = self._send(client, data)
+        if sent < len(data):
+            client.out += data[sent:]
+            client.since = time.monotonic()
+            self._settle(client)
+
+    def _aside(self, client: Client, job: Callable[[], None]) -> None:
+        """A job of a client's that takes long; the others are served meanwhile."""
+
+        def work() -> None:
+            job()
+            with suppress(OSError):  # the router has gone in the meantime
+                self.do(lambda: self._answered(client))
+
+        threading.Thread(target=work, name="mezzo-control-job", daemon=True).start()
+
+    def _answered(self, client: Client) -> None:
+        if client in self.clients.values():
+            self._guard(client, self._turn)
 
     def _send(self, client: Client, data: bytes | bytearray | memoryview) -> int:
         try:
@@ -335,7 +357,7 @@ class Server:
 
     def _settle(self, client: Client) -> None:
         """What is to be done with it next."""
-        if not client.out and (client.session.hang_up or (client.gone and not client.more)):
+        if not client.out and not client.session.busy and (client.session.hang_up or (client.gone and not client.more)):
             return self._drop(client)
         blocked = len(client.out) > MOST_OUT
         if client.more and not blocked and not client.session.hang_up:

@@ -7,6 +7,9 @@ Codes: 200 fine, 220 fine with warnings, 500 syntax, 501 no such command, 510 no
 
 Inside, texts of handlers are str; outside they are bytes, UTF-8 where they can be: any bytes come through whole.
 
+What takes long and needs rest only for a moment (a reload) is done aside, by a thread of its own; its client waits for
+the answer, and nobody else does.
+
 A plain read (see asking) by the usual line is answered from `Answers`: a closure per line, over the word itself.
 """
 
@@ -30,6 +33,7 @@ GREETING = b"Click::ControlSocket/1.3\r\n"
 OK, WARNINGS, UNIMPLEMENTED, NO_ELEMENT, NO_HANDLER, REFUSED = 200, 220, 501, 510, 511, 520
 DENIED, NO_ROUTER, UNSPECIFIED = 530, 540, 590
 MOST_ANSWERS, LONGEST = 4096, 200  # lines that are remembered, and their bytes
+ASIDE = {"hotconfig", "replace"}  # global handlers that take long, and see to it themselves when packets rest
 FREE = {"QUIT", "HELP", "TOKEN", "http", "hangup"}  # commands that need no right
 HELP = (
     "Commands:",
@@ -74,6 +78,11 @@ def to_bytes(value: Any) -> bytes:
 
 def to_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def global_path(name: str) -> str:
+    """`.x` and `0.x` are other ways to write the global `x`."""
+    return name.partition(".")[2] if name.startswith((".", "0.")) else name
 
 
 def printable(text: str) -> str:
@@ -128,7 +137,8 @@ class Session:
         self.router, self.rights, self.proxy = router, rights, proxy
         self.parser = Parser()
         self.answers = answers or Answers(router, bool(proxy))
-        self.trusted = self.hang_up = False
+        self.trusted = self.hang_up = self.busy = False
+        self.aside: Callable[[Callable[[], None]], None] = lambda job: job()  # has a job done by another thread
         self._out: list[bytes] = []
 
     @property
@@ -141,13 +151,22 @@ class Session:
         self.rights, self.proxy, self.answers = rights, proxy, answers
         self.trusted = self.trusted and same_token
 
+    def at_once(self, data: bytes) -> bytes:
+        """The answer to a line that is known, where it is all that came and nothing waits; else none."""
+        if not (self.rights.reads(self.trusted) and self.parser.is_idle) or self.busy or self.hang_up:
+            return b""
+        quick = self.answers.fresh().get(data[:-1]) if data.endswith(b"\n") else None
+        return quick() if quick is not None else b""
+
     def turn(self, most: int) -> tuple[bytes, bool]:
         """Answers up to `most` commands; says whether there may be more to answer."""
+        if self.busy:
+            return b"", False
         out, parser, known = self._out, self.parser, self.answers.fresh()
         if not self.rights.reads(self.trusted):
             known = {}
         for _ in range(most):
-            if self.hang_up:
+            if self.hang_up or self.busy:
                 break
             line = parser.line()
             if line is not None:
@@ -162,7 +181,7 @@ class Session:
                 break
         else:
             return self._take(), True
-        return self._take(), False
+        return self._take() if not self.busy else b"", False
 
     def _take(self) -> bytes:
         data, self._out = b"".join(self._out), []
@@ -202,10 +221,8 @@ class Session:
         return None
 
     def _find(self, name: str) -> tuple[Element | None, Handler]:
-        """What a client may know of: `.x` and `0.x` are global, and private handlers are not there."""
-        path = name
-        if path.startswith((".", "0.")):
-            path = path.partition(".")[2]
+        """What a client may know of; private handlers are not there."""
+        path = global_path(name)
         if self.proxy:
             path = f"{next((p for p in self.proxy if p in self.router.elements), self.proxy[0])}.{path}"
         if self.router.closed:
@@ -215,10 +232,10 @@ class Session:
             raise HandlerError(NO_HANDLER, f"there is no handler `{name}`")
         return element, handler
 
-    def _job(self, job: Callable[[], None], code: int, head: str) -> None:
-        """Does something where no packet code runs, and says what was wrong."""
+    def _job(self, job: Callable[[], None], code: int, head: str, rest: bool = True) -> None:
+        """Does something, where no packet code runs, and says what was wrong."""
         try:
-            self.router.at_rest(job)
+            self.router.at_rest(job) if rest else job()
         except HandlerError as trouble:
             if trouble.code in (REFUSED, UNSPECIFIED):
                 self._trouble(code, head, str(trouble))
@@ -262,7 +279,18 @@ class Session:
                 return self._say(OK, f"Write handler '{name}' OK")
             return self._trouble(WARNINGS, f"Write handler '{name}' OK with warnings", "\n".join(warned))
 
-        self._job(job, REFUSED, f"Write handler '{name}' error")
+        head = f"Write handler '{name}' error"
+        if self.proxy or global_path(name) not in ASIDE:
+            return self._job(job, REFUSED, head)
+
+        def work() -> None:
+            try:
+                self._job(job, REFUSED, head, rest=False)
+            finally:
+                self.busy = False
+
+        self.busy = True
+        return self.aside(work)
 
     def _do_checkread(self, command: Command) -> None:
         self._check(to_text(command.handler), "Read", "readable")
