@@ -1,8 +1,8 @@
 """Looking into a router that runs: viewers, and when its code is the one that tells them what passes.
 
 A *viewer* (a trace, a tap, the profile, the recorder) says which sights it wants and how it takes them (see
-`targets/native/watched`).  While there is one, packets run through traced code of the same program over the same memory;
-else through the code that they always ran through.  `Eye.add` and `Eye.remove` change that at a quiescent point.
+`targets/native/watched`).  While there is one, packets run through traced code of the same program over the same
+memory; else through the code that they always ran through.  `add` and `remove` change that at a quiescent point.
 
 Code is compiled by a thread of ours, while packets flow.  When a reload puts another program in the place of this one,
 viewers are told (`begin` again), and traced code is made of the new one.
@@ -15,7 +15,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
 
@@ -26,27 +26,28 @@ if TYPE_CHECKING:
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class Viewer(Protocol):
-    """Who wants to see: `begin` is called at rest, when traced code is about to run, with the lens to fill in."""
+class Viewer:
+    """Who wants to see.  `kind`, `rows` and `snap` are those of its lens."""
 
-    kind: str
-    rows: int
-    snap: int
+    kind, rows, snap = "times", 1, 0
 
-    def begin(self, lens: Any) -> None: ...
+    def begin(self, lens: Lens) -> None:
+        """Called at rest, when traced code is about to run: says of which instances sights are wanted."""
+        ctypes.memset(lens.wanted, 1, ctypes.sizeof(lens.wanted))
 
-    def saw(self, instance: int, port: int, is_out: bool, frame: int) -> None: ...
+    def saw(self, instance: int, port: int, is_out: bool, frame: int) -> None:
+        """A sight, for the kind that is called."""
 
 
 class Clock:
     """Turns counts of the CPU into the monotonic clock, by two readings of both."""
 
-    def __init__(self, ticks: Callable[[], int]) -> None:
-        self._ticks, self._first = ticks, (ticks(), time.monotonic_ns())
+    def __init__(self, native: Any) -> None:
+        self._native, self._first = native, (native.ticks(), time.monotonic_ns())
 
     def rate(self) -> float:
         """Nanoseconds a tick."""
-        ticks, now_ns = self._ticks(), time.monotonic_ns()
+        ticks, now_ns = self._native.ticks(), time.monotonic_ns()
         passed = ticks - self._first[0]
         return (now_ns - self._first[1]) / passed if passed > 0 else 1.0
 
@@ -69,6 +70,9 @@ class Eye:
         self._engine: Any = None  # of which the traced code is in place now
         self._callbacks: dict[Viewer, Any] = {}  # what that calls
         self._native: Any = None  # what traced code calls
+        self.resting: set[Viewer] = set()
+        self.sessions: dict[str, Any] = {}  # of handlers, see `seeing`
+        self.profile: Any = None  # while somebody wants it
         self._turn = threading.Lock()
 
     # -- viewers
@@ -135,11 +139,12 @@ class Eye:
             if native is None:
                 if self._engine is engine and self._watched is not None:
                     self._watched.shut()
-                self._engine = None
+                self._engine, self.resting = None, set()
             else:
                 assert self._watched is not None
-                self.clock = self.clock or Clock(native.ticks)
+                self.clock = self.clock or Clock(native)
                 self._watched.open(native)
+                self.resting = set()
                 fresh = [v for v in lenses if before.get(v) is not lenses[v]]
                 self._engine = engine
                 for viewer in fresh:
@@ -151,6 +156,27 @@ class Eye:
         if self.router.closed and not done:
             raise MezzoError("the router is closed")
         return bool(done)
+
+    # -- sampling
+
+    def rest(self, viewer: Viewer, resting: bool) -> None:
+        """A viewer that looks only now and then: while all rest, packets run through the code without sights."""
+
+        def job() -> None:
+            lens = self.lenses.get(viewer)
+            if lens is None or self._engine is not self.router.engine or self._watched is None:
+                return
+            self.resting = self.resting - {viewer} if not resting else self.resting | {viewer}
+            ctypes.memset(lens.wanted, 0, ctypes.sizeof(lens.wanted))
+            if not resting:
+                viewer.begin(lens)
+            if set(self.lenses) <= self.resting:
+                self._watched.shut()
+            else:
+                self._watched.open(self._native)
+
+        with self._turn:
+            self.router.at_quiescence(job, lambda: None)
 
     # -- what was seen
 

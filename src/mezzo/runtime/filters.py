@@ -40,7 +40,8 @@ def compile_filter(text: str) -> Wanted:
     try:
         rules = rules_of(parse_pattern(text, Env()))
     except ValueError as trouble:
-        raise MezzoError(Diagnostic(f"filter `{text}`: {trouble}", hint="write it as for IPFilter: udp and port 53")) from None
+        hint = "write it as for IPFilter: udp and port 53"
+        raise MezzoError(Diagnostic(f"filter `{text}`: {trouble}", hint=hint)) from None
     diagram = Diagram(rules)
 
     def wanted(data: bytes) -> bool:

@@ -30,8 +30,8 @@ from mezzo.tools._terminal import Progress, print_errors
 if TYPE_CHECKING:
     from mezzo.runtime import Router
     from mezzo.runtime.conservation import Ledger
+    from mezzo.runtime.paths import Path as PacketPath
     from mezzo.tools._result import Result
-    from mezzo.tools._trace import Path as PacketPath
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +128,7 @@ def require_writable(name: str) -> None:
 def make_tracer(args: argparse.Namespace, traces: list[PacketPath]) -> Any:
     if not args.trace:
         return None
-    from mezzo.tools._trace import Tracer, render
+    from mezzo.runtime.paths import Tracer, render
 
     def finished(path: PacketPath) -> None:
         traces.append(path)
@@ -242,14 +242,15 @@ def tell(
     args: argparse.Namespace,
     ledger: Ledger | None = None,
 ) -> None:
-    from mezzo.tools import _result, _trace
+    from mezzo.runtime import paths
+    from mezzo.tools import _result
 
     if args.json:
         found = _result.as_json(result) | {"handlers": reads}
         if ledger is not None:
             found["conservation"] = ledger.as_dict()
         if args.trace:
-            found["trace"] = [_trace.as_json(path) for path in traces]
+            found["trace"] = [paths.as_json(path) for path in traces]
         print(json.dumps(found, indent=2))
         return
     for path, text in reads.items():

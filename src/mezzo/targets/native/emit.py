@@ -30,7 +30,7 @@ from mezzo.targets.native.common import Common
 from mezzo.targets.native.depot import asking_depot, give_surplus
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
 from mezzo.targets.native.hashes import Hash, hashes_text
-from mezzo.targets.native.layout import RUNTIME, Layout, TableShape, now_offset, walk
+from mezzo.targets.native.layout import LEFT, OUT, RUNTIME, Layout, TableShape, now_offset, walk
 from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
@@ -283,6 +283,13 @@ class Emitter:
         return times == 1 or nodes <= COPY_SIZE or (nodes <= PUSH_SIZE and nodes * times <= COPIES)
 
     def _push_joint(self, i: int) -> str:
+        text = self._push(i)
+        if not self.trace:
+            return text
+        end = f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 {LEFT}, i32 0)"
+        return text.replace("  ret void\n", f"  {end}\n  ret void\n")
+
+    def _push(self, i: int) -> str:
         unit = self.program.instances[i].unit
         process = unit.function("process")
         if process is not None and self._worth_copying(i, process):
@@ -366,7 +373,7 @@ class Emitter:
 
     def _trace_out(self, t: Text, i: int) -> None:
         if self.trace:
-            t.do("%out.port = or i32 %port, -2147483648")  # OUT of `watched`: it was pulled
+            t.do(f"%out.port = or i32 %port, {OUT}")
             t.do(f"call fastcc void @trace(ptr %c, ptr %a, i32 {i}, i32 %out.port, i32 %p)")
 
     def _ready_joint(self, i: int) -> str:

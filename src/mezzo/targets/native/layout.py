@@ -23,6 +23,8 @@ from mezzo.ir.sharing import Threading
 from mezzo.ir.types import Type
 from mezzo.targets.native.common import Common
 
+# What traced code adds to a port: the packet was pulled out there; nothing is seen, but the push into the element ends.
+OUT, LEFT = 1 << 31, 1 << 30
 # Runtime words: name -> byte offset in the context.  `host` and `trace` hold function addresses.
 RUNTIME = {"now": 0, "epoch": 8, "random": 16, "host": 24, "trace": 32}
 RUNTIME_SIZE = 64

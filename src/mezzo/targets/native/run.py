@@ -12,7 +12,7 @@ from mezzo.ir.module import Program, State
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Packet
 from mezzo.targets.native.common import Common, Key
-from mezzo.targets.native.layout import RUNTIME, Layout, now_offset
+from mezzo.targets.native.layout import LEFT, OUT, RUNTIME, Layout, now_offset
 from mezzo.targets.native.state import Array, Memory, address_of, make_cell
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ class Engine:
     def _tracer(self, trace: Callable[[int, int, int], None] | None) -> Callable[..., None]:
         def call(instance: int, port: int, frame: int, *_: object) -> None:
             try:
-                if trace is not None:
-                    trace(instance, port & 0x7FFF_FFFF, frame)  # the highest bit tells pulls (see `watched`)
+                if trace is not None and not port & LEFT:
+                    trace(instance, port & ~OUT, frame)
             except BaseException as error:
                 self._remember(error)
 

@@ -5,15 +5,16 @@ program and has the same layout, so it is enough to hang other doors there, and 
 untraced is untouched: seeing that is off costs nothing.
 
 Traced code calls the function whose address is in the context's `trace` word at each *sight*: a packet goes into an
-element (its input), or has been pulled out of one (its output, with OUT set).  That function is made here, too: the
-*eye*.  Of each viewer it has a byte per instance (does it want sights of this one?), and does one of three things:
+element (its input), or has been pulled out of one (its output, with OUT set); and when a push has ended (LEFT).  That
+function is made here, too: the *eye*.  Of each viewer it has a byte per instance (does it want sights of this one?),
+and does one of three things:
 
-    times   adds a row without bytes, as long as there is room
+    times   adds a row without bytes, as long as there is room; the ends of pushes, too
     bytes   adds a row with the packet's first bytes; the oldest row is written over
     call    calls a Python function, which waits for the GIL: for few packets
 
-A row is `ROW` bytes, then the packet's: counter of the CPU (u64), instance (u32), port (u32), frame (u32), length (u32),
-address of the thread's arena (u64).
+A row is `ROW` bytes, then the packet's: counter of the CPU (u64), instance (u32), port (u32), frame (u32), length
+(u32), address of the thread's arena (u64).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import ctypes
 import platform
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
 from mezzo.packet.arena import META, META_SIZE, Arena
 from mezzo.targets.native.build import Code, compile_text
-from mezzo.targets.native.layout import RUNTIME
+from mezzo.targets.native.layout import LEFT, OUT, RUNTIME
 from mezzo.targets.native.run import DOOR, Engine
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
     from mezzo.targets.native.threads import Engines
 
-OUT = 1 << 31
 ROW = 32
 _HEAD = struct.Struct("<QIIIIQ")
 TIMES, BYTES, CALL = "times", "bytes", "call"
@@ -50,6 +51,7 @@ class Sight:
     instance: int
     port: int
     is_out: bool
+    is_left: bool
     frame: int
     length: int
     thread: int
@@ -91,15 +93,17 @@ class Lens:
         start = at * self.stride
         ticks, instance, port, frame, length, thread = _HEAD.unpack_from(self._memory, start)
         data = self._memory[start + ROW : start + ROW + min(length, self.snap)]
-        return Sight(ticks, instance, port & ~OUT, bool(port & OUT), frame, length, thread, data)
+        is_out, is_left = bool(port & OUT), bool(port & LEFT)
+        return Sight(ticks, instance, port & ~(OUT | LEFT), is_out, is_left, frame, length, thread, data)
 
     def code(self, number: int, arena: Arena) -> str:
         """What the eye does for this viewer."""
         wanted, place = ctypes.addressof(self.wanted), ctypes.addressof(self._place)
         body = self._call(number) if self.kind == CALL else self._row_code(number, place, arena)
         n = number
+        left = "" if self.kind == TIMES else f"  br i1 %left, label %ask{n + 1}, label %is{n}\nis{n}:\n"
         return (
-            f"ask{n}:\n  %at{n} = getelementptr i8, ptr inttoptr (i64 {wanted} to ptr), i64 %wide\n"
+            f"ask{n}:\n{left}  %at{n} = getelementptr i8, ptr inttoptr (i64 {wanted} to ptr), i64 %wide\n"
             f"  %w{n} = load i8, ptr %at{n}\n  %no{n} = icmp eq i8 %w{n}, 0\n"
             f"  br i1 %no{n}, label %ask{n + 1}, label %do{n}\ndo{n}:\n{body}"
         )
@@ -139,6 +143,7 @@ def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
     """The eye as assembly."""
     head = (
         "define void @eye(i32 %i, i32 %port, i32 %p, ptr %c, ptr %a) {\n  %wide = zext i32 %i to i64\n"
+        f"  %bit = and i32 %port, {LEFT}\n  %left = icmp ne i32 %bit, 0\n"
         f"{_ticks()}  %frame = zext i32 %p to i64\n  %m0 = mul i64 %frame, {META_SIZE}\n"
         f"  %m1 = add i64 %m0, {arena.meta_offset}\n  %meta = getelementptr i8, ptr %a, i64 %m1\n"
         f"  %start.at = getelementptr i8, ptr %meta, i64 {META['data'][0]}\n  %start = load i32, ptr %start.at\n"
@@ -150,6 +155,10 @@ def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
     body = "".join(lens.code(n, arena) for n, lens in enumerate(lenses))
     return (
         f"{head}{body}ask{len(lenses)}:\n  ret void\n}}\n"
+        "define void @spin(i64 %n, ptr %a) {\n  br label %again\nagain:\n"
+        "  %k = phi i64 [ 0, %0 ], [ %next, %again ]\n  call void @eye(i32 0, i32 0, i32 0, ptr null, ptr %a)\n"
+        "  %next = add i64 %k, 1\n  %more = icmp ult i64 %next, %n\n  br i1 %more, label %again, label %end\n"
+        "end:\n  ret void\n}\n"
         "define i64 @ticks() {\n" + _ticks() + "  ret i64 %t\n}\n"
         "declare i64 @llvm.readcyclecounter()\ndeclare i32 @llvm.umin.i32(i32, i32)\n"
         "declare void @llvm.memcpy.p0.p0.i32(ptr, ptr, i32, i1)\n"
@@ -161,14 +170,27 @@ class Eye:
 
     def __init__(self, lenses: Sequence[Lens], arena: Arena) -> None:
         self.lenses = lenses  # their memory is in the code
+        code = compile_text(eye_text(lenses, arena))
         made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
         engine = llvm.create_lljit_compiler(made, use_jit_link=True)
-        library = llvm.JITLibraryBuilder().add_object_img(compile_text(eye_text(lenses, arena))).add_current_process()
-        library.export_symbol("eye")
-        library.export_symbol("ticks")
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in ("eye", "ticks", "spin"):
+            library.export_symbol(name)
         self._linked = (library.link(engine, "eye"), engine)
         self.address = int(self._linked[0]["eye"])
+        self.spin = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p)(int(self._linked[0]["spin"]))
         self.ticks = ctypes.CFUNCTYPE(ctypes.c_uint64)(int(self._linked[0]["ticks"]))
+
+
+def cost_of_a_sight(arena: Arena) -> float:
+    """The ticks that a row without bytes takes: what a profile must take off."""
+    lens = Lens(TIMES, 1, 1024)
+    lens.wanted[0] = 1
+    eye = Eye([lens], arena)
+    eye.spin(1024, arena.address)
+    rows, _ = lens.take()
+    steps = sorted(b.ticks - a.ticks for a, b in pairwise(rows))
+    return float(steps[len(steps) // 2])
 
 
 class Watched:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from mezzo.elements.element import Element
 from mezzo.packet.arena import META, Packet
-from mezzo.runtime import Router
+from mezzo.runtime.paths import Path, Step, Tracer
+from mezzo.runtime.router import Router
+from mezzo.runtime.snapshot import Snapshot, changes
 from mezzo.targets.kernel import Part, record
 from mezzo.targets.kernel.notes import MOST, Note, Ring, blamed
-from mezzo.tools._snapshot import Snapshot, changes
-from mezzo.tools._trace import Path, Step, Tracer
 
 KERNEL = "kernel"
 

@@ -6,11 +6,13 @@ element did is the difference between the packet on its arrival and on its next 
 Who is who: a packet is known by its frame and by the frame's `live` byte, which is 1 for a new packet.  A tag is put
 there at first sight; a clone takes its parent's tag along, so a known tag in another frame is a copy.  A packet has
 ended when its frame is free or has another tag; the reason is the drop counter that moved since the last look.
-Programs in the kernel tell themselves where packets are (see _trace_kernel); one that comes up goes on with its path.
+Programs in the kernel tell themselves where packets are (see paths_kernel); one that comes up goes on with its path.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,11 +20,11 @@ from typing import TYPE_CHECKING
 from mezzo.elements.element import Element
 from mezzo.graph import Connection
 from mezzo.packet.arena import Packet
-from mezzo.runtime import Router
-from mezzo.tools._snapshot import Snapshot, changes
+from mezzo.runtime.snapshot import Snapshot, changes
 
 if TYPE_CHECKING:
-    from mezzo.tools._trace_kernel import KernelTrail
+    from mezzo.runtime.paths_kernel import KernelTrail
+    from mezzo.runtime.router import Router
 
 FIRST_TAG, UNTRACED = 3, 255
 HIDDEN = "EdgeCounter"
@@ -37,6 +39,8 @@ class Step:
     port: int
     done: list[str] = field(default_factory=list)
     level: str = "native"
+    at_ns: int = 0  # since 1970
+    packet: Snapshot | None = None  # as it came there
 
     def label(self) -> str:
         nameless = self.element.rpartition("/")[2].startswith(self.cls + "@")
@@ -56,17 +60,22 @@ class Path:
     parent: int | None = None
     steps: list[Step] = field(default_factory=list)
     end: str = ""
+    end_ns: int = 0
     pulled: bool = False  # when last seen it came out of an element: somebody has it who was not seen
 
 
 class Tracer:
     """Give `seen` to the router as `trace`; call `attach` before it runs and `finish` after."""
 
-    def __init__(self, limit: int, finished: Callable[[Path], None]) -> None:
-        self.limit, self.finished = limit, finished
+    def __init__(
+        self, limit: int, finished: Callable[[Path], None], wanted: Callable[[bytes], bool] = lambda data: True
+    ) -> None:
+        self.limit, self._told, self.wanted = limit, finished, wanted
+        self._turn = threading.RLock()  # packets may come from several threads
         self.count = 0
         self.open: dict[int, Path] = {}  # by frame
         self.by_tag: dict[int, int] = {}  # tag -> number
+        self.is_out: bool | None = None
         self.router: Router | None = None
         self.kernel: KernelTrail | None = None
         self.drops: dict[tuple[str, str], int] = {}
@@ -76,8 +85,8 @@ class Tracer:
         self.router, self.drops = router, router.drops()
         for c in router.graph.connections:
             self.before.setdefault((c.dst, c.dst_port), []).append(c)
-        if router.parts:
-            from mezzo.tools._trace_kernel import KernelTrail
+        if router.parts and router.trace is not None:  # else the programs in the kernel tell nothing
+            from mezzo.runtime.paths_kernel import KernelTrail
 
             self.kernel = KernelTrail(self, router, router.parts[0])
 
@@ -88,15 +97,34 @@ class Tracer:
         if self.open:
             self.close_ended()
 
-    def seen(self, element: Element, port: int, packet: Packet) -> None:
+    def now_ns(self) -> int:
+        """The time since 1970, by the router's clock."""
+        assert self.router is not None
+        return self.router.engine.epoch_ns + self.router.now_ns if self.router.virtual else time.time_ns()
+
+    def finished(self, path: Path) -> None:
+        path.end_ns = self.now_ns()
+        self._told(path)
+
+    def is_full(self) -> bool:
+        """Whether all packets that it may follow have ended."""
+        return self.count >= self.limit and not self.open
+
+    def seen(self, element: Element, port: int, packet: Packet, is_out: bool | None = None) -> None:
+        """A packet goes into an element, or (`is_out`, where that is known) was pulled out of it."""
+        with self._turn:
+            self._seen(element, port, packet, is_out)
+
+    def _seen(self, element: Element, port: int, packet: Packet, is_out: bool | None) -> None:
         if self.router is None or type(element).__name__ == HIDDEN:
             return
+        self.is_out = is_out
         if self.open:
             self.close_ended()
         path = self.risen(packet, element, port)
         if path is not None:
-            path.steps.append(Step(element.name, type(element).__name__, port))
             path.last = Snapshot.of(packet)
+            path.steps.append(self.step(element, port, path.last))
         elif (path := self.path_of(packet, element, port)) is not None:
             now = Snapshot.of(packet)
             self.note(path, element, port, now)
@@ -133,45 +161,50 @@ class Tracer:
         if self.count >= self.limit:
             packet.live = UNTRACED
             return None
-        self.count += 1
         now = Snapshot.of(packet)
+        if parent is None and not self.wanted(now.data):
+            return None  # it may come to match: a header may be put in front of it, or taken away
+        self.count += 1
         path = Path(self.count, now, now, 0, parent)
         self.mark(path, packet)
         if not self.was_pulled(path, element, port):
             origin = self.origin(element, port)
             if origin is not None:
-                path.steps.append(origin)
+                path.steps.append(self.step(origin[0], origin[1], now))
         return path
+
+    def step(self, element: Element, port: int, packet: Snapshot | None, done: list[str] | None = None) -> Step:
+        return Step(element.name, type(element).__name__, port, done or [], at_ns=self.now_ns(), packet=packet)
 
     def was_pulled(self, path: Path, element: Element, port: int) -> bool:
         """Whether this sight is of a packet that came out of the element; else it goes in."""
+        if self.is_out is not None:
+            return self.is_out
         goes_in = port < len(element.input_kinds) and element.input_kinds[port] == "push"
         comes_out = port < len(element.output_kinds) and element.output_kinds[port] == "pull"
         if goes_in and comes_out:
             return bool(path.steps) and path.steps[-1].element == element.name
         return comes_out
 
-    def origin(self, element: Element, port: int) -> Step | None:
-        """The element that pushes into this port, where only one does."""
+    def origin(self, element: Element, port: int) -> tuple[Element, int] | None:
+        """The element that pushes into this port and its output, where only one does."""
         assert self.router is not None
         ends = self.before.get((element.name, port), [])
         if len(ends) != 1:
             return None
-        made_by = self.router.elements[ends[0].src]
-        return Step(made_by.name, type(made_by).__name__, ends[0].src_port)
+        return self.router.elements[ends[0].src], ends[0].src_port
 
     def note(self, path: Path, element: Element, port: int, now: Snapshot) -> None:
         """Adds a sight to a path: what changed belongs to the element the packet comes from."""
         changed = changes(path.last, now)
-        name, cls = element.name, type(element).__name__
         path.pulled = self.was_pulled(path, element, port)
         if not path.pulled:
             self.credit(path, element, port, changed)
-            path.steps.append(Step(name, cls, port))
-        elif path.steps and path.steps[-1].element == name:
+            path.steps.append(self.step(element, port, now))
+        elif path.steps and path.steps[-1].element == element.name:
             path.steps[-1].done += changed
         else:
-            path.steps.append(Step(name, cls, port, changed))
+            path.steps.append(self.step(element, port, now, changed))
 
     def credit(self, path: Path, element: Element, port: int, changed: list[str]) -> None:
         """What changed before a push was done by the pusher, which may have pulled the packet and so not been seen."""
@@ -179,7 +212,7 @@ class Tracer:
         pushers = {c.src for c in self.before.get((element.name, port), [])}
         if path.steps and pushers and path.steps[-1].element not in pushers and len(pushers) == 1:
             pusher = self.router.elements[pushers.pop()]
-            path.steps.append(Step(pusher.name, type(pusher).__name__, 0, changed))
+            path.steps.append(self.step(pusher, 0, path.last, changed))
         elif path.steps:
             path.steps[-1].done += changed
 
@@ -209,7 +242,7 @@ class Tracer:
         assert self.router is not None
         ends = [c for c in self.router.graph.outputs_of(step.element) if c.src_port == step.port]
         found = self.router.elements.get(ends[0].dst) if len(ends) == 1 else None
-        return [Step(found.name, type(found).__name__, ends[0].dst_port)] if found is not None else []
+        return [self.step(found, ends[0].dst_port, None)] if found is not None else []
 
     def finish(self) -> list[Path]:
         """Call when the router rests: paths still open are of packets that wait somewhere."""
@@ -224,24 +257,45 @@ class Tracer:
         return waiting if self.kernel is None else waiting + self.kernel.close()
 
 
-def render(path: Path) -> str:
-    """A path as text: a headline, a line per element, the end."""
+def unmark(router: Router) -> None:
+    """No packet has a tag any more; nobody runs packet code now."""
+    from mezzo.packet.arena import META, META_SIZE, PACKET
+
+    arena = router.arena
+    begin = arena.meta_offset + META["live"][0]
+    every = slice(begin, arena.meta_offset + META_SIZE * arena.frames, META_SIZE)
+    plain = bytes(range(FIRST_TAG)) + bytes([PACKET]) * (256 - FIRST_TAG)
+    arena.mem[every] = bytes(arena.mem[every]).translate(plain)
+
+
+def render(path: Path, times: bool = False) -> str:
+    """A path as text: a headline, a line per element, the end; `times`: when it came to each, from its beginning."""
     copy = f", a copy of packet {path.parent}" if path.parent is not None else ""
     lines = [f"packet {path.number}: {path.first.summary}{copy}"]
     width = max((len(step.label()) for step in path.steps), default=0)
+    began = path.steps[0].at_ns if path.steps else 0
     for step in path.steps:
-        lines.append(f"  {step.label():<{min(width, 48)}}  {', '.join(step.done)}".rstrip())
-    return "\n".join([*lines, f"  {path.end}"])
+        when = f"{(step.at_ns - began) / 1e3:>10.1f} µs" if times else ""
+        lines.append(f"{when}  {step.label():<{min(width, 48)}}  {', '.join(step.done)}".rstrip())
+    when = f"{(path.end_ns - began) / 1e3:>10.1f} µs" if times else ""
+    return "\n".join([*lines, f"{when}  {path.end}"])
 
 
-def as_json(path: Path) -> dict[str, object]:
-    steps = [
+def as_json(path: Path, whole: bool = False) -> dict[str, object]:
+    """`whole`: with times, and the packet as it came to each element."""
+    steps: list[dict[str, object]] = [
         {"element": s.element, "class": s.cls, "port": s.port, "changed": s.done, "level": s.level} for s in path.steps
     ]
-    return {
+    found = {
         "packet": path.number,
         "summary": path.first.summary,
         "copy_of": path.parent,
         "steps": steps,
         "end": path.end,
     }
+    if whole:
+        for step, s in zip(steps, path.steps, strict=True):
+            step |= {"time_ns": s.at_ns, "data": s.packet.data.hex() if s.packet is not None else ""}
+            step["link"] = s.packet.first if s.packet is not None else ""
+        found["end_ns"] = path.end_ns
+    return found
