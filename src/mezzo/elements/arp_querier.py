@@ -139,6 +139,12 @@ class ARPQuerier(Element):
         self.polls = self.poll_timeout or NEVER
         self.empty_table()
 
+    def hands_over(self, old: Any) -> list[str]:
+        """The whole table, or, where what it says of this host or its sizes are others, none of it."""
+        counts = ["queries", "responses", "drops"]
+        mine, its = ((e.entries, e.packets, e.ipaddr, e.own_ether()) for e in (self, old))
+        return [n for n in self.state_specs if n not in ("ipaddr", "question")] if mine == its else counts
+
     def own_address(self) -> tuple[int, int]:
         given: Any = self.ip
         return (given[0], mask_of(given[1])) if isinstance(given, tuple) else (given, ALL_IP)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -309,6 +309,20 @@ class Element(Wired):
 
     def cleanup(self) -> None:
         """Python work once, when the router has stopped (close files …)."""
+
+    # -- another configuration takes the place of one that runs (runtime/reload)
+
+    def hands_over(self, old: Element) -> Iterable[str]:
+        """Asked of an element that takes the place of one of its class and name: the states that it wants of it.  Usual
+        are those that its own configuration has not set."""
+        return [name for name in self.state_specs if name not in self.cells and name in old.state_specs]
+
+    def initialize_after(self, old: Element | None) -> None:
+        """`initialize` beside a router that runs; `old`, whose place this one is to take, still does its work."""
+        self.initialize()
+
+    def moved(self, old: Element) -> None:
+        """State and code lie elsewhere from now on; `old` is what was here before, which may be this very element."""
 
     def call(self, function: str, *args: Any) -> Any:
         """Calls a packet-language entry of this element; at a quiescent point only."""

@@ -184,6 +184,10 @@ class _TrieTable(_RouteTable):
         self.lpm.load_arrays(self._listed.keys, self._listed.lengths, self._listed.hops)
         self._listed = None
 
+    def hands_over(self, old):
+        """Routes are those of the configuration, which is what its user said last."""
+        return [name for name in super().hands_over(old) if name not in ("lpm", "changed")]
+
     def process(self, p: Packet) -> Port:
         to = p.dst_ip
         if self.code and not self.changed:

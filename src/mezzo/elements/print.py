@@ -64,6 +64,14 @@ class _Printer(Element):
         if self.outfile:
             self.file = open(self.outfile, "w", encoding="utf-8")  # noqa: SIM115 - closed in cleanup
 
+    def initialize_after(self, old):
+        if old is None or old.outfile != self.outfile:
+            self.initialize()
+
+    def moved(self, old):
+        if old is not self and old.outfile == self.outfile:
+            self.file, old.file = old.file, None
+
     def cleanup(self):
         if self.file is not None:
             self.file.close()

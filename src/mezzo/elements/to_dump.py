@@ -9,6 +9,7 @@ said once, and the router goes on: further packets pass, and are counted in `los
 
 import os
 from contextlib import suppress
+from typing import Any
 
 from mezzo.base import MezzoError
 from mezzo.elements import (
@@ -144,6 +145,27 @@ class ToDump(_Recorder):
         header = pcapng_header if self.pcapng else pcap_header
         self.descriptor = 1 if self.filename == "-" else self.open()
         self.save(header(linktype, self.kept, self.nano))
+
+    def same_file(self, old: Any) -> bool:
+        """Whether it writes on where `old` is."""
+        return bool(self.filename == old.filename and self.form() == old.form())
+
+    def form(self) -> tuple[object, ...]:
+        return self.pcapng, self.nano, self.kept, self.encap, self.use_encap_from
+
+    def hands_over(self, old: Any) -> list[str]:
+        apart = () if self.same_file(old) else ("out", "armed", "broken")  # what is in the buffer is for the other file
+        return [name for name in super().hands_over(old) if name not in apart]
+
+    def initialize_after(self, old: Any) -> None:
+        if old is None or old.filename != self.filename:
+            self.initialize()
+        elif not self.same_file(old):
+            raise ConfigError(f"`{self.filename}` is written in another form now; give another name")
+
+    def moved(self, old: Any) -> None:
+        if old is not self and self.same_file(old):
+            self.descriptor, old.descriptor, self.saved = old.descriptor, -1, old.saved
 
     def open(self) -> int:
         try:

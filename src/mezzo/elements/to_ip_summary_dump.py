@@ -3,6 +3,7 @@
 import socket
 import sys
 import time
+from typing import Any
 
 from mezzo.elements import Arg, Bool, ConfigError, Packet, Raw, Text, flag, python, u64, write
 from mezzo.elements._recorder import _Recorder
@@ -82,6 +83,16 @@ class ToIPSummaryDump(_Recorder):
             self.put(f"!host {socket.gethostname()}\n!runtime {now:.6f} ({time.ctime(now)})\n")
         if self.header:
             self.put("!data " + " ".join(column.name for column in self.columns) + "\n")
+
+    def initialize_after(self, old: Any) -> None:
+        if old is None or old.filename != self.filename:
+            self.initialize()
+        elif [c.name for c in old.columns] != [c.name for c in self.columns]:
+            raise ConfigError(f"`{self.filename}` has other columns now; give another name")
+
+    def moved(self, old: Any) -> None:
+        if old is not self and old.filename == self.filename:
+            self.out, old.out = old.out, None
 
     def put(self, text: str) -> None:
         if not self.broken and self.out is not None:

@@ -31,7 +31,7 @@ from mezzo.pipeline.loops import guard_loops
 from mezzo.pipeline.schedulers import check_threads, make_schedulers, wishes_of, with_schedulers
 from mezzo.pipeline.threads import deal
 from mezzo.pipeline.units import make, units_of
-from mezzo.pipeline.wishes import wishes_for
+from mezzo.pipeline.wishes import is_ordered, wishes_for
 
 if TYPE_CHECKING:
     from mezzo.pipeline.told import Placement
@@ -133,7 +133,8 @@ def compile_graph(
         from mezzo.pipeline.numbering import numbered_as
         from mezzo.pipeline.placement import place_elements, with_ups
 
-        placement = numbered_as(place_elements(linker, resolved, wishes, virtual), elements, ways)
+        found = place_elements(linker, resolved, wishes, virtual, is_ordered(place, elements))
+        placement = numbered_as(found, elements, ways)
         linker = with_ups(linker, resolved, placement)
         tasks, timers, linked = linker.run()
     schedulers = make_schedulers(virtual, len(tasks), len(timers), threads, sleeps or any(e.watches for e in elements))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
@@ -191,6 +191,7 @@ class PortTable:
         self.force = force
         self.parts: list[Any] = []  # of the router, in the kernel: what devices are to get programs of (targets/kernel)
         self._waiting: list[Port] = []  # for the first run
+        self.gone: list[Port] = []  # of graphs that ran before; in their rings may be frames yet
         _fork.note(self)
 
     def __iter__(self) -> Any:
@@ -231,9 +232,37 @@ class PortTable:
         port = end.given_port or self.all.get(key) or end.make_port()
         if self.all.setdefault(key, port) is not port:
             raise MezzoError(f"two ports stand for {port.name}; give both ends the same one")
+        self._attach(port, end)
+
+    def _attach(self, port: Port, end: _End) -> None:
         port.attach(end)
         port.force = self.force
         end.port = port
+
+    # -- when another graph takes the place of the one that runs (see change.py)
+
+    def opened(self, ends: Sequence[_End], arena: Arena) -> Port:
+        """A port that is open, for ends of one device; it is not in the table yet."""
+        troubles: list[Diagnostic] = []
+        port = ends[0].given_port or ends[0].make_port()
+        for end in ends:
+            self._try(troubles, end, lambda end: self._attach(port, end))
+        port.arena = arena
+        if not troubles:
+            self._try(troubles, ends[0], lambda end: self._open(port, arena))
+        if troubles:
+            raise MezzoError(*troubles)
+        return port
+
+    def become(self, ports: dict[tuple[str, str], Port], gone: Sequence[Port]) -> None:
+        self.all = ports
+        self.gone += gone
+
+    def drop(self, port: Port) -> None:
+        """Closes one that is in no table."""
+        self._waiting = [p for p in self._waiting if p is not port]
+        port.close()
+        port.free()
 
     def _open(self, port: Port, arena: Arena) -> None:
         port.open(arena)
@@ -267,16 +296,21 @@ class PortTable:
         self._waiting = []
         for port in reversed(self.all.values()):
             port.close()
-        return [trouble for port in self.all.values() for trouble in port.troubles]
+        return [trouble for port in self.every for trouble in port.troubles]
 
     def free(self) -> list[str]:
-        for port in reversed(self.all.values()):
+        for port in reversed(self.every):
             port.free()
-        return [trouble for port in self.all.values() for trouble in port.troubles]
+        return [trouble for port in self.every for trouble in port.troubles]
 
-    def watch(self, router: Any) -> None:
+    @property
+    def every(self) -> list[Port]:
+        """Those of graphs that ran before, too."""
+        return [*self.gone, *self.all.values()]
+
+    def watch(self, router: Any, ports: Iterable[Port] | None = None) -> None:
         """Tells the scheduler which descriptors make which task runnable."""
-        for port in self.all.values():
+        for port in self.all.values() if ports is None else ports:
             for end, fd, events in port.descriptors():
                 if events & select.POLLOUT:  # a device is nearly always writable: asked for while the end is stopped
                     end.events_at = router.watch(end, fd, 0)

@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
-from mezzo.runtime.handlers import HandlerError, Handlers
+from mezzo.runtime.handlers import CHANGES, HandlerError, Handlers
 from mezzo.runtime.threads import CALL, STOP, Team
+
+if TYPE_CHECKING:
+    from mezzo.runtime.recorder import Recorder
 
 
 class Bell:
@@ -40,9 +44,10 @@ class Asking:
     team: Team | None
     closed: bool
     handlers: Handlers
+    recorder: Recorder | None
 
     def __init__(self) -> None:
-        self.requests: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
+        self.requests: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = queue.SimpleQueue()
         self.awaited: set[str] = set()  # what something outside may still wake: no run is done meanwhile
         self.runner: int | None = None
         self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
@@ -157,6 +162,39 @@ class Asking:
             raise result
         return result
 
+    def at_quiescence(self, job: Callable[[], None], then: Callable[[], None]) -> None:
+        """As `at_rest`, and no call of packet code is under way either, in the middle of which a callback asked for
+        this: its code must not go.  `then` follows when packets flow again.  Who asks from such a callback finds both
+        done when the call has come back."""
+        if self.engine.depth and self.runner == threading.get_ident():
+            self._later(lambda: (job(), then()))
+            return
+        done = threading.Event()
+
+        def once_out() -> None:
+            if self.engine.depth:
+                self._later(once_out)
+                return
+            try:
+                job()
+            finally:
+                done.set()
+
+        self.at_rest(once_out)
+        while not done.wait(0.02) and not self.closed:
+            with self._quiet:
+                if self.runner is None:
+                    self.serve()
+        then()
+
+    def _later(self, job: Callable[[], object]) -> None:
+        """At the next quiescent point that comes by itself."""
+        self.requests.put((job, threading.Event()))
+
+    def rested_ns(self) -> int:
+        """When the threads were told to rest that rest now; of one thread, now."""
+        return self.team.rested_ns if self.team is not None and self.team.count > 1 else time.monotonic_ns()
+
     def read(self, path: str, argument: str = "") -> str:
         """The text of a read handler, `element.handler` or a global one."""
         plain = self.handlers.kept.get(path)
@@ -172,4 +210,10 @@ class Asking:
     def write(self, path: str, text: str = "") -> None:
         if self.closed:
             raise HandlerError(520, "the router is closed")
+        if self.recorder is not None:
+            self.recorder.note(f"write {path} {text[:80]}")
+        change = CHANGES.get(path)
+        if change is not None:  # most of it is work beside the router that runs
+            change(self, text)
+            return
         self._at_rest(lambda: self.handlers.write(path, text))

@@ -69,6 +69,8 @@ def ledger(router: Router) -> Ledger:
     begin, end = arena.meta_offset, arena.meta_offset + META_SIZE * arena.frames
     states = bytes(arena.mem[begin + META["live"][0] : end : META_SIZE])
     ports = {port.name: port.all_frames() for port in router.ports if port.opened}
+    for number, port in enumerate(router.ports.gone, 1):
+        ports[f"{port.name} (closed, {number})"] = port.all_frames()
     free, in_rings = states.count(FREE), states.count(IN_RING)
     packets = arena.frames - free - in_rings
     return Ledger(arena.frames, free, packets, in_rings, arena.frames - arena.held, router.holders(), ports)

@@ -246,6 +246,13 @@ def _classes() -> str:
     return _lines(library.names())
 
 
+def _seeing() -> Any:
+    """Only who looks needs it."""
+    from mezzo.runtime import seeing_handlers
+
+    return seeing_handlers
+
+
 GLOBAL = {
     "version": _read("version", lambda r: __version__, "mezzo's version"),
     "driver": _read("driver", lambda r: "userlevel", "Click's word for where the router runs"),
@@ -275,5 +282,36 @@ GLOBAL = {
         "thread_load", _thread_load, "of each thread: number, rounds, sleeps, tasks and timers waiting"
     ),
     "levels": _read("levels", _levels, "which elements are in the kernel, for all or part of their work, and why"),
+    "hotconfig": Handler(
+        "hotconfig",
+        lambda r, form: r.last_reload(form),
+        lambda r, text: r.hotconfig(text),
+        "another configuration in the place of this one; reads what the last one did (`json`: as JSON)",
+        "+",
+    ),
+    "replace": Handler(
+        "replace", write=lambda r, text: r.hot_element(text), doc="NAME CLASS(CONFIG): another element in its place"
+    ),
+    "look": Handler(
+        "look",
+        lambda r, word: _seeing().seen(r, word),
+        lambda r, text: _seeing().look(r, text),
+        "a trace, a tap or the profile: JSON begins one; WORD: what it saw since the last time",
+        "+",
+    ),
+    "unlook": Handler("unlook", write=lambda r, word: _seeing().unlook(r, word), doc="WORD: ends what `look` began"),
+    "metrics": _read("metrics", lambda r: _seeing().metrics(r), "all numbers, as OpenMetrics text"),
+    "snapshot": _read("snapshot", lambda r: _seeing().snapshot(r), "what `mezzo top` shows, as JSON"),
+    "element_cycles.csv": _read(
+        "element_cycles.csv", lambda r: _seeing().cycles(r), "the sampled profile, where one is under way"
+    ),
+    "active_ports": _read("active_ports", lambda r: _seeing().active_ports(r), "elements, their inputs and outputs"),
+    "recorder": Handler(
+        "recorder",
+        lambda r, text: _seeing().recorded(r),
+        lambda r, text: _seeing().dump(r, text),
+        "of the flight recorder: what it has; FILE: writes FILE.pcapng and FILE.txt",
+    ),
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }
+CHANGES = {name: GLOBAL[name].write for name in ("hotconfig", "replace")}  # take long, and need rest only for a moment

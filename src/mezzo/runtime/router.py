@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.element import ConfigError, Element
@@ -28,10 +28,15 @@ from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.control import Control
 from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.fallback import built
-from mezzo.runtime.handlers import Handlers
+from mezzo.runtime.handlers import HandlerError, Handlers, flat_text
 from mezzo.runtime.levels import Levels
 from mezzo.runtime.threads import Team, drive, next_size
 from mezzo.targets import load_target
+
+if TYPE_CHECKING:
+    from mezzo.runtime.eye import Eye
+    from mezzo.runtime.recorder import Recorder
+    from mezzo.runtime.reload import Report
 
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
@@ -90,6 +95,11 @@ class Router(Asking, Exchange):
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         Asking.__init__(self)
         self._turn = threading.Lock()  # held by the one `run` there may be
+        self._reloading = threading.Lock()
+        self.eye: Eye | None = None  # made when somebody looks into it while it runs
+        self.recorder: Recorder | None = None  # of the last packets and events, where one was asked for
+        self.reconfigurable = False  # by handlers
+        self.reloaded: Report | None = None  # what the last reload did
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.hearers: list[Callable[[str], None]] = []  # who is told it, too
@@ -97,15 +107,17 @@ class Router(Asking, Exchange):
         self.threads = plan.threading.count if plan.threading is not None else 1
         check_fit(self.threads, target, trace is not None)
         self.arena = Arena(frames, frame_size, self.threads)
-        saw = self._tracer(trace) if trace is not None else None
+        self.target, self.trace, self.made_with = target, trace, {"seed": seed, "virtual": virtual, "cache": cache}
+        self.source: dict[str, Any] = {}  # how a configuration in the Click language was given
+        saw = self.tracer(plan, trace) if trace is not None else None
         cells = [e.all_cells() for e in plan.elements]
         self.levels = Levels(plan, target)
         try:
             build = load_target(target).build
-            more: dict[str, Any] = {"seed": seed, "virtual": virtual, "trace": saw, "cache": cache, "whole": plan.whole}
+            more: dict[str, Any] = {**self.made_with, "trace": saw, "whole": plan.whole}
             more |= {"threading": plan.threading} if plan.threading is not None else {}
             more |= self.levels.build(cells, frame_size, seed, cache, trace is not None)
-            self.engine = build(plan.program, self.arena, cells, self._hosts(), **more)
+            self.engine = build(plan.program, self.arena, cells, self.hosts_of(plan), **more)
         except BaseException:
             self.levels.close()
             self.arena.close()
@@ -142,7 +154,9 @@ class Router(Asking, Exchange):
         def compiled(wishes: list[str]) -> Plan:
             return compile_text(text, file, variables, library_path, virtual, counted, threads, wishes)
 
-        return built(place, compiled, lambda plan: cls(plan, virtual=virtual, text=text, **options))[0]
+        made, place = built(place, compiled, lambda plan: cls(plan, virtual=virtual, text=text, **options))
+        made.source = {"file": file, "variables": variables, "library_path": library_path, "place": place}
+        return made
 
     @classmethod
     def from_elements(cls, start: Wired, virtual: bool = False, **options: Any) -> Router:
@@ -163,15 +177,15 @@ class Router(Asking, Exchange):
         """Builds a graph value; `made` are its elements where they exist already."""
         return cls(compile_graph(graph, virtual, made, threads=threads, place=place), virtual=virtual, **options)
 
-    def _hosts(self) -> dict[tuple[int, str], Callable[..., int | None]]:
+    def hosts_of(self, plan: Plan) -> dict[tuple[int, str], Callable[..., int | None]]:
         return {
             (i, name): getattr(e, name)
-            for i, (e, x) in enumerate(zip(self.plan.elements, self.plan.program.instances, strict=True))
+            for i, (e, x) in enumerate(zip(plan.elements, plan.program.instances, strict=True))
             for name in x.unit.hosts
         }
 
-    def _tracer(self, trace: Callable[[Element, int, Packet], None]) -> Callable[[int, int, int], None]:
-        elements, arena = self.plan.elements, self.arena
+    def tracer(self, plan: Plan, trace: Callable[[Element, int, Packet], None]) -> Callable[[int, int, int], None]:
+        elements, arena = plan.elements, self.arena
         return lambda instance, port, frame: trace(elements[instance], port, Packet(arena, frame))
 
     def _set_clock(self) -> None:
@@ -248,13 +262,15 @@ class Router(Asking, Exchange):
             return self._run_team(self.team, end_ns, rounds, until)
         self.engine.cells[0]["limit"].load(end_ns)
         left = rounds if rounds is not None else 1 << 62
-        size, ran = 256, self.engine.cells[0]["rounds"]
+        size = 256
         moved_ns, stood = self.now_ns, 0
         self._take_over()
         try:
             while True:
                 self.serve()
-                count = min(size, left)
+                if self.team is not None:  # a graph that took the place of this one has devices
+                    return drive(self.team, end_ns, None if rounds is None else left, until)
+                count, ran = min(size, left), self.engine.cells[0]["rounds"]
                 begun, before = time.monotonic_ns(), ran.value
                 status = self.engine.run(count)
                 spent, count = time.monotonic_ns() - begun, ran.value - before
@@ -325,6 +341,72 @@ class Router(Asking, Exchange):
     @property
     def now_ns(self) -> int:
         return int(self.engine.cells[0]["now"].value)
+
+    # -- another graph takes the place of the one that runs (see reload.py)
+
+    def reload(self, text: str, plan: Plan | None = None) -> Report:
+        """Another configuration in the place of this one, while it runs: what stays goes on, what has the same name
+        takes over its state, and nothing that the graph holds is lost.  MezzoError says what is wrong with it, and then
+        this one goes on."""
+        from mezzo.runtime.reload import Reload, plan_like
+
+        self._require_open()
+        with self._reloading:
+            self.reloaded = Reload(self, plan or plan_like(self, text), text).run()
+            return self.reloaded
+
+    def replace(self, name: str, written: str) -> Report:
+        """Another element in the place of one, while its neighbours run: `router.replace("q", "Queue(500)")`."""
+        from mezzo.runtime.reload import graph_like, graph_with
+
+        self._require_open()
+        graph = graph_with(self.plan.graph, name, written)
+        return self.reload(flat_text(graph), graph_like(self, graph))
+
+    def hotconfig(self, text: str) -> None:
+        """The handler."""
+        self._by_handler(lambda: self.reload(text))
+
+    def hot_element(self, text: str) -> None:
+        name, _, written = text.strip().partition(" ")
+        self._by_handler(lambda: self.replace(name, written.strip()))
+
+    def _by_handler(self, job: Callable[[], Report]) -> None:
+        if not self.reconfigurable:
+            raise HandlerError(520, "the configuration may not be changed while it runs; start the router with -R")
+        try:
+            job()
+        except MezzoError as trouble:
+            raise HandlerError(520, str(trouble)) from None
+
+    def last_reload(self, form: str) -> str:
+        import json
+
+        if self.reloaded is None:
+            return ""
+        return json.dumps(self.reloaded.as_dict()) + "\n" if form.strip() == "json" else str(self.reloaded)
+
+    def become(self, plan: Plan, engine: Any, text: str) -> None:
+        """From now on it runs another plan; nobody runs it now."""
+        old = self.engine
+        for name in ("now", "limit", "rounds"):
+            engine.cells[0][name].load(old.cells[0][name].dump())
+        engine.go_on(old)
+        self.plan, self.engine, self.text = plan, engine, text
+        self.graph = plan.graph if plan.edges else plan.resolved.graph
+        self.elements = plan.by_name()
+        self.handlers.forget()
+        self.handlers.unready.clear()
+        if self.team is None and plan.sleeps:
+            self.team = Team(self)
+        if self.eye is not None:
+            self.eye.replaced()
+        if self.recorder is not None:
+            self.recorder.note("another configuration took over")
+
+    def forget(self, element: Element) -> None:
+        """An element that is no part of it any more."""
+        self.stop_hooks = [hook for hook in self.stop_hooks if getattr(hook, "__self__", None) is not element]
 
     # -- what elements ask for
 

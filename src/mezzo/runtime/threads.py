@@ -19,7 +19,7 @@ import select
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
@@ -49,13 +49,18 @@ class Desk:
     """What one thread needs to sleep: its eventfd, what it polls, and where its scheduler finds them."""
 
     def __init__(self, cells: dict[str, Any], bell: int | None) -> None:
-        self.cells = cells
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.memory = ctypes.create_string_buffer(FDS + POLLFD.size * (1 + MOST_WATCHED))
+        self.fds, self.count, self.watched = ctypes.addressof(self.memory) + FDS, 0, list[tuple[str, int]]()
+        self.sit(cells, bell)
+        cells["ends"].value = 1
+        self.add("", self.event, select.POLLIN)
+
+    def sit(self, cells: dict[str, Any], bell: int | None) -> None:
+        """Tells a scheduler, by its cells, where everything is."""
         base = ctypes.addressof(self.memory)
-        self.bell = bell if bell is not None else base + LINE
+        self.cells, self.bell = cells, bell if bell is not None else base + LINE
         ctypes.c_uint32.from_address(self.bell + EVENT).value = self.event
-        self.fds, self.count, self.watched = base + FDS, 0, list[tuple[str, int]]()
         for name, value in {
             "bell": self.bell,
             "timespec": base + TIMESPEC,
@@ -66,9 +71,8 @@ class Desk:
         for name, function in (("ppoll", "ppoll"), ("read", "read"), ("write", "write"), ("membarrier", "syscall")):
             cells[f"{name}_at"].value = _address(function)
         cells["membarrier_number"].value = SYS_MEMBARRIER.get(os.uname().machine, 0)
-        cells["ends"].value = 1
+        cells["nfds"].value = self.count
         cells["now"].value = time.monotonic_ns()
-        self.add("", self.event, select.POLLIN)
 
     def add(self, name: str, fd: int, events: int) -> int:
         """Polls a descriptor too; the address of its `events` (u16), which packet code may change."""
@@ -113,10 +117,7 @@ class Team:
         self.count = deal.count if deal is not None else 1
         cells = [e.cells[0] for e in self.engine.engines] if deal is not None else [self.engine.cells[0]]
         self.desks = [Desk(c, self.engine.bell(k) if deal is not None else None) for k, c in enumerate(cells)]
-        for desk in self.desks:
-            desk.cells["first_bell"].value = self.desks[0].bell
-        for k, tasks in enumerate(deal.polled if deal is not None else ()):
-            self._poll(k, tasks)
+        self._seat()
         if self.count > 1:
             _register_membarrier()
         self.workers: list[threading.Thread] = []
@@ -124,6 +125,37 @@ class Team:
         self._news = threading.Condition()
         self._say = threading.RLock()  # who sets `stop` of thread 0
         self._state, self._parked, self._depth = "run", set[int](), 0
+        self.rested_ns = 0  # when the threads were last asked to rest
+
+    def _seat(self) -> None:
+        deal = self.router.plan.threading
+        for desk in self.desks:
+            desk.cells["first_bell"].value = self.desks[0].bell
+        for k, tasks in enumerate(deal.polled if deal is not None else ()):
+            self._poll(k, tasks)
+
+    # -- another graph takes the place of the one that runs
+
+    def homes(self) -> dict[str, int]:
+        """The thread of each element that has a task: descriptors are watched there, and go on being."""
+        plan = self.router.plan
+        return {plan.elements[i].name: self.thread_of(plan.elements[i]) for i in plan.program.tasks}
+
+    def join(self, engine: Any, elements: Mapping[str, Element]) -> None:
+        """The schedulers of `engine` sit down at the desks; `elements`, by name, are those that stay."""
+        self.engine = engine
+        deal = self.router.plan.threading
+        cells = [e.cells[0] for e in engine.engines] if deal is not None else [engine.cells[0]]
+        for k, desk in enumerate(self.desks):
+            desk.sit(cells[k], engine.bell(k) if deal is not None else None)
+        self._seat()
+        for thread, desk in enumerate(self.desks):
+            for name, fd in list(desk.watched):
+                if name and name in elements:
+                    self._poll(thread, (self.router.task_of(elements[name]),))
+                elif name:
+                    desk.remove(name, fd)
+        self._look_for_ends()
 
     # -- what is polled
 
@@ -152,6 +184,9 @@ class Team:
 
     def unwatch(self, element: Element, fd: int) -> None:
         self.desks[self.thread_of(element)].remove(element.name, fd)
+        self._look_for_ends()
+
+    def _look_for_ends(self) -> None:
         ends = not any(name for desk in self.desks for name, _ in desk.watched)
         for desk in self.desks:
             desk.cells["ends"].value = ends
@@ -230,7 +265,7 @@ class Team:
         if self._depth or not self.workers:
             yield
             return
-        self._depth = 1
+        self._depth, self.rested_ns = 1, time.monotonic_ns()
         with self._news:
             before, self._state = self._state, "rest"
             self._call_back()
@@ -297,7 +332,7 @@ class Team:
 def drive(team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
     """Router.run, where schedulers sleep by themselves.  `rounds` are thread 0's."""
     router, left, size = team.router, 1 << 62 if rounds is None else rounds, 256
-    team.desks[0].cells["limit"].value = end_ns
+    team.desks[0].cells["limit"].value = end_ns  # a graph that takes the place of this one gets it, too
     team.start()
     try:
         while True:

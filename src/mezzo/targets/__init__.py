@@ -9,6 +9,8 @@ where `whole()` is the program with all bodies (its units may be skeletons), and
     run(rounds) -> status of the scheduler    call(instance, function, *args)
     push(instance, port, frame)               pull(instance, port) -> frame or -1
     drops(instance) -> {reason: count}        cells[instance][state]    now_ns    epoch_ns    reseed(seed)    close()
+and those that a reload knows have
+    inherit(new, instance, old, its, names): state of an instance of one engine goes to another
 """
 
 from __future__ import annotations

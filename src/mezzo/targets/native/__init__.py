@@ -1,6 +1,6 @@
 """Machine code from the IR, through LLVM."""
 
 from mezzo.targets.native.build import build
-from mezzo.targets.native.run import Engine
+from mezzo.targets.native.run import Engine, inherit
 
-__all__ = ["Engine", "build"]
+__all__ = ["Engine", "build", "inherit"]

@@ -50,6 +50,7 @@ class Engine:
         self.layout, self.memory = code.layout, memory or memory_of(code.layout, code.common)
         self.cells = take_over(self.program, self.layout, self.memory, cells, code.common) if memory is None else cells
         self._hosts, self._errors = hosts, list[BaseException]()
+        self.depth = 0  # calls under way
         self._doors: dict[tuple[Any, ...], Any] = {}
         self.late: list[Callable[[], None]] = []  # see `catch_up`
         self._arena = address or code.arena.address
@@ -109,7 +110,9 @@ class Engine:
             area[2 * i + 2], area[2 * i + 3] = value & 0xFFFF_FFFF_FFFF_FFFF, value >> 64
         result = ctypes.addressof(area)
         context = self.memory.address
+        self.depth += 1
         door(context, context + self.layout.offsets[instance], self._arena, result + 16, result)
+        self.depth -= 1
         if self._errors:
             errors, self._errors = self._errors, []
             raise errors[0]
@@ -159,6 +162,11 @@ class Engine:
     def reseed(self, seed: int) -> None:
         """Random numbers begin anew."""
         self.memory.put(self.layout.random, 8, seed)
+
+    def go_on(self, old: Engine) -> None:
+        """The clock and the random numbers are those of another engine, from where it is."""
+        self.epoch_ns = old.epoch_ns
+        self.reseed(old.memory.get(old.layout.random, 8))
 
     @property
     def now_ns(self) -> int:

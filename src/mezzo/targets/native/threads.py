@@ -133,6 +133,14 @@ class Engines:
         """The address of the line by which the thread's scheduler is woken (see elements/thread_scheduler)."""
         return self.memory.address + self.layout.bells[thread]
 
+    def go_on(self, old: Engines) -> None:
+        for mine, its in zip(self.engines, old.engines, strict=True):
+            mine.go_on(its)
+
+    @property
+    def depth(self) -> int:
+        return sum(engine.depth for engine in self.engines)
+
     def reseed(self, seed: int) -> None:
         for thread, engine in enumerate(self.engines):
             engine.reseed(_apart(seed, thread))

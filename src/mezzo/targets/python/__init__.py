@@ -1,6 +1,6 @@
 """The python target: the definition.  Each IR function becomes a Python function that pdb can step through."""
 
 from mezzo.targets.python.build import build
-from mezzo.targets.python.run import Engine
+from mezzo.targets.python.run import Engine, inherit
 
-__all__ = ["Engine", "build"]
+__all__ = ["Engine", "build", "inherit"]

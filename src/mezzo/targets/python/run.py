@@ -292,6 +292,7 @@ class Engine:
     ) -> None:
         self.program, self.arena, self.cells, self.hosts, self.trace = program, arena, cells, hosts, trace
         self.virtual, self.epoch_ns = virtual, 0
+        self.seed = 0
         self.reseed(seed)
         self.trouble: BaseException | None = None
         self.depth = 0  # calls under way
@@ -339,6 +340,10 @@ class Engine:
     def wall_ns(self) -> int:
         return (self.now_ns + self.epoch_ns) & MASK64
 
+    def go_on(self, old: Engine) -> None:
+        """The clock and the random numbers are those of another engine, from where it is."""
+        self.epoch_ns, self.seed = old.epoch_ns, old.seed
+
     def reseed(self, seed: int) -> None:
         self.seed = seed & MASK64
 
@@ -380,6 +385,15 @@ class Engine:
         trouble, self.trouble = self.trouble, None
         if trouble is not None:
             raise trouble
+
+
+def inherit(new: Engine, instance: int, old: Engine, its: int, names: frozenset[str], drops: bool = True) -> None:
+    """Moves state of an instance of `old`, whose code runs no more, to one of `new`; `drops`: its counts, too."""
+    for name in names:
+        new.cells[instance][name] = cell = old.cells[its][name]
+        setattr(new.instances[instance], name, cell)
+    if drops:
+        new.instances[instance].counts = old.instances[its].counts
 
 
 class _Inside:

@@ -1,0 +1,408 @@
+"""Another configuration takes the place of the one that runs (docs/design/0004, "Hot reload").
+
+    compile ─► diff ─► prepare ─► swap, at a quiescent point ─► after
+    (the old graph forwards all the while)   (nobody runs)      (the new one forwards)
+
+The new router is made whole beside the old one, on the same arena, and at the swap state moves: words are copied,
+bodies stay where they are.  Whatever may fail for reasons of the user's fails before the swap, and leaves nothing.
+
+An element that is the same in both goes on as the object that it is.  One whose arguments changed is a new object that
+takes over the state that its configuration has not just set (`Element.hands_over`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mezzo.base import Diagnostic, MezzoError
+from mezzo.elements import library
+from mezzo.elements.element import ConfigError, Element
+from mezzo.elements.scheduler import Scheduler
+from mezzo.elements.store import make_cell
+from mezzo.frontends.click import parse_click
+from mezzo.graph import Graph, assemble
+from mezzo.graph.diff import ADD, CLOSE, HAND_OVER, KEEP, OPEN, REMOVE, REPLACE, Action, Facts, Side, counts, diff
+from mezzo.ir.module import State
+from mezzo.pipeline import Plan, compile_graph, compile_text
+from mezzo.pipeline.compile import is_class
+from mezzo.ports.change import Change
+from mezzo.runtime.levels import Levels
+from mezzo.targets import load_target
+
+if TYPE_CHECKING:
+    from mezzo.runtime.router import Router
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a reload did.  `lost`: packets that went with elements that held them; `blackout_ns`: how long no packet
+    code ran; `reopened`: devices that were closed and opened again meanwhile."""
+
+    actions: tuple[Action, ...]
+    blackout_ns: int
+    lost: Mapping[str, int] = field(default_factory=dict)
+    reopened: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = {KEEP: "kept", HAND_OVER: "handed over", REPLACE: "replaced", ADD: "added", REMOVE: "removed"}
+        found = counts(self.actions)
+        words = [f"{word} {found[what]}" for what, word in told.items() if found.get(what)]
+        words += [f"{word} {found[what]}" for what, word in ((OPEN, "opened"), (CLOSE, "closed")) if found.get(what)]
+        words += [f"reopened {', '.join(self.reopened)}"] if self.reopened else []
+        words += [f"lost {n} packets of {name}" for name, n in self.lost.items()]
+        return f"{', '.join([*words, f'blackout {self.blackout_ns / 1e6:.2f} ms'])}\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        rows = [{"what": a.what, "name": a.name, "why": a.why} for a in self.actions]
+        more = {"lost": dict(self.lost), "reopened": list(self.reopened)}
+        return {"actions": rows, "counts": counts(self.actions), "blackout_ms": self.blackout_ns / 1e6, **more}
+
+
+# -- what is to be done
+
+
+def side_of(plan: Plan) -> Side:
+    """A plan as `graph.diff` wants it; as it was written, without what the compiler put in."""
+    units = {x.name: x.unit for x in plan.program.instances}
+    mine = plan.by_name()
+    facts = {
+        name: Facts(
+            type(e).__name__,
+            tuple(e.words),
+            (e.input_kinds, e.output_kinds),
+            f"{units[name].digest} {units[name].states}",
+            (e.device,) if hasattr(e, "make_port") else (),
+        )
+        for name, e in mine.items()
+    }
+    return Side(facts, tuple(plan.graph.connections))
+
+
+def what_to_do(old: Plan, new: Plan) -> tuple[Action, ...]:
+    return diff(side_of(old), side_of(new))
+
+
+@dataclass(frozen=True)
+class Heir:
+    """An element that has a place in both programs.  `moved`: states that go along as they are; `fitted`: those of
+    another size or type."""
+
+    name: str
+    old: int
+    new: int
+    kept: bool
+    moved: frozenset[str]
+    fitted: tuple[str, ...] = ()
+
+
+class Coming:
+    """The router as elements see it that are not of it yet: what is beside them are those of the new graph."""
+
+    def __init__(self, router: Router, elements: Mapping[str, Element]) -> None:
+        self._router, self.elements = router, elements
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._router, name)
+
+
+class Reload:
+    """One reload of a router, from a plan on."""
+
+    def __init__(self, router: Router, plan: Plan, text: str, actions: tuple[Action, ...] | None = None) -> None:
+        self.router, self.before, self.plan, self.text = router, router.plan, plan, text
+        self.actions = actions or what_to_do(router.plan, plan)
+        self.what = {a.name: a.what for a in self.actions if a.what in (KEEP, HAND_OVER, REPLACE, ADD, REMOVE)}
+        self.set_up: list[Element] = []  # new elements that are initialized
+        self.engine: Any = None
+        self.lost: dict[str, int] = {}
+        self.blackout_ns = 0
+
+    def run(self) -> Report:
+        """Prepares, swaps, and cleans up; MezzoError says why not, and then nothing has changed."""
+        self.require()
+        try:
+            self.prepare()
+        except BaseException:
+            self.give_up()
+            raise
+        self.router.at_quiescence(self.swap, self.after)
+        return Report(self.actions, self.blackout_ns, self.lost, self.ports.reopened)
+
+    def require(self) -> None:
+        """What cannot change while the router runs."""
+        threads = self.plan.threading.count if self.plan.threading is not None else 1
+        if threads != self.router.threads:
+            raise MezzoError(f"the number of threads stays while a router runs: {self.router.threads}, not {threads}")
+        now, then = (p.placement is not None and p.placement.kernel is not None for p in (self.before, self.plan))
+        if now != then:
+            what = "something" if then else "nothing"
+            hint = "start it anew, or give such places that something is in the kernel in both"
+            raise MezzoError(Diagnostic(f"{what} would be in the kernel now, other than before", hint=hint))
+
+    # -- beside the old graph
+
+    def prepare(self) -> None:
+        router, plan = self.router, self.plan
+        olds = {e.name: (i, e) for i, e in enumerate(self.before.elements)}
+        self.heirs: list[Heir] = []
+        cells: list[dict[str, Any]] = []
+        self.fresh: list[Element] = []
+        for i, element in enumerate(plan.elements):
+            what = self.what.get(element.name)
+            old = olds.get(element.name) if what in (KEEP, HAND_OVER) or self._is_hidden(element) else None
+            if old is not None and not isinstance(element, Scheduler):
+                heir = self._heir(element, i, *old)
+                self.heirs.append(heir)
+                if heir.kept:
+                    plan.elements[i] = plan.linker.elements[i - 1] = old[1]
+                    cells.append({s.name: make_cell(s) for s in plan.program.instances[i].unit.states})
+                    continue
+            self.fresh.append(element)
+            cells.append(element.all_cells())
+        self.engine = self._build(cells)
+        for i, element in enumerate(plan.elements):
+            if element in self.fresh:
+                element.bind(self.engine, i)
+                element.router = Coming(router, plan.by_name())
+        self.turned = self._turned()
+        self.ports = Change(router.ports, plan.elements, router.arena)
+        self._initialize(olds)
+
+    def _is_hidden(self, element: Element) -> bool:
+        """Of what the compiler put in (counters of connections, guards of loops), what is the same stays."""
+        if element.name in self.what or isinstance(element, Scheduler):
+            return False
+        old = next((e for e in self.before.elements if e.name == element.name), None)
+        return type(old) is type(element)
+
+    def _turned(self) -> set[str]:
+        """Elements whose tasks look anew: what they waited for may have come already, where they are connected
+        otherwise than before, or where they are told otherwise what to do."""
+        before, after = (set(plan.resolved.graph.connections) for plan in (self.before, self.plan))
+        ends = {name for c in before ^ after for name in (c.src, c.dst)}
+        told = {h.name for h in self.heirs if not h.kept and self.plan.elements[h.new].wants_task}
+        return ends | told
+
+    def _heir(self, element: Element, new: int, old: int, was: Element) -> Heir:
+        mine = {s.name: s for s in self.plan.program.instances[new].unit.states}
+        its = {s.name: s for s in self.before.program.instances[old].unit.states}
+        if self.what.get(element.name, KEEP) == KEEP and mine == its and not self.what_changes(element, was):
+            return Heir(element.name, old, new, True, frozenset(mine))
+        names = [n for n in element.hands_over(was) if n in mine and n in its and mine[n].kind == its[n].kind]
+        moved = frozenset(n for n in names if mine[n] == its[n])
+        return Heir(element.name, old, new, False, moved, tuple(n for n in names if n not in moved))
+
+    def what_changes(self, element: Element, was: Element) -> bool:
+        """Whether an element of equal words must be another object after all: what the compiler put in has none."""
+        return type(element) is not type(was) or element.words != was.words
+
+    def _build(self, cells: list[dict[str, Any]]) -> Any:
+        router, plan = self.router, self.plan
+        more: dict[str, Any] = {**router.made_with, "whole": plan.whole}
+        more |= {"threading": plan.threading} if plan.threading is not None else {}
+        if router.trace is not None:
+            more["trace"] = router.tracer(plan, router.trace)
+        self.levels = Levels(plan, router.target)
+        more |= self.levels.build(
+            cells, router.arena.frame_size, more["seed"], more["cache"], router.trace is not None, router.levels
+        )
+        return load_target(router.target).build(plan.program, router.arena, cells, router.hosts_of(plan), **more)
+
+    def _initialize(self, olds: Mapping[str, tuple[int, Element]]) -> None:
+        troubles = []
+        names = self.plan.by_name()
+        for element in self.fresh:
+            if element.name not in names:
+                continue
+            was = olds[element.name][1] if self.what.get(element.name) == HAND_OVER else None
+            try:
+                element.initialize_after(was)
+                self.set_up.append(element)
+            except (ConfigError, OSError) as trouble:
+                written = self.plan.resolved.graph.instances.get(element.name)
+                what = f"{element.name} :: {type(element).__name__}: {trouble}"
+                troubles.append(Diagnostic(what, written.span if written is not None else None))
+        if troubles:
+            raise MezzoError(*troubles)
+
+    def give_up(self) -> None:
+        """Nothing of the new graph stays."""
+        for element in reversed(self.set_up):
+            element.cleanup()
+        if hasattr(self, "ports"):
+            self.ports.undo()
+        if self.engine is not None:
+            self.engine.close()
+        if hasattr(self, "levels"):
+            self.levels.close()
+
+    # -- while nobody runs
+
+    def swap(self) -> None:
+        router, old, new = self.router, self.router.engine, self.engine
+        begun = router.rested_ns()
+        inherit = load_target(router.target).inherit
+        for heir in self.heirs:
+            inherit(new, heir.new, old, heir.old, heir.moved)
+            for name in heir.fitted:
+                self._fit(heir, name, old, new)
+        scheduled, timers = self._who_waits(old)
+        router.become(self.plan, new, self.text)
+        for element in self.fresh:
+            element.router = router
+        for heir in self.heirs:
+            if heir.kept:
+                self.plan.elements[heir.new].bind(new, heir.new)
+        if router.team is not None:
+            kept = [self.plan.elements[heir.new] for heir in self.heirs if heir.kept]
+            router.team.join(new, {element.name: element for element in kept})
+        self.ports.apply(router)
+        self.left, router.levels = router.levels, self.levels
+        for heir in self.heirs:
+            self.plan.elements[heir.new].moved(self.before.elements[heir.old])
+        self._wake(scheduled, timers)
+        self._send_home(old)
+        self.blackout_ns = time.monotonic_ns() - begun
+
+    def _fit(self, heir: Heir, name: str, old: Any, new: Any) -> None:
+        """State of another size or type: as much as there is room for."""
+        mine, its = new.cells[heir.new][name], old.cells[heir.old][name]
+        state = self.plan.program.instances[heir.new].unit.state(name)
+        if state.kind == "ring":
+            for frame in iter(its.pop, -1):
+                if not mine.push(frame):
+                    self._free(heir.name, frame)
+        elif state.kind == "slots":
+            for at in range(len(its)):
+                frame = its.take(at)
+                if frame >= 0 and not (at < len(mine) and mine.put(at, frame)):
+                    self._free(heir.name, frame)
+        else:
+            mine.load(fitting(its.dump(), state, len(mine) if state.kind == "array" else 0))
+
+    def _free(self, name: str, frame: int) -> None:
+        self.router.arena.free(frame)
+        self.lost[name] = self.lost.get(name, 0) + 1
+
+    def _who_waits(self, old: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Of the heirs: tasks that are to run, with their strides; timers that are set, with their times."""
+        tasks, timers = [], []
+        for heir in self.heirs:
+            was, now = self.before.program.instances[heir.old], self.plan.program.instances[heir.new]
+            if was.task >= 0 and now.task >= 0:
+                scheduler = scheduler_of(self.before, old, was.task)
+                runs = scheduler["where"][was.task] != NOWHERE
+                tasks.append((now.task, scheduler["stride"][was.task] if runs else -scheduler["stride"][was.task]))
+            if was.timer >= 0 and now.timer >= 0:
+                scheduler, item = timers_of(self.before, old, was.timer)
+                if scheduler["where"][item] != NOWHERE:
+                    timers.append((now.timer, scheduler["key"][item]))
+        return tasks, timers
+
+    def _wake(self, tasks: Sequence[tuple[int, int]], timers: Sequence[tuple[int, int]]) -> None:
+        engine, program = self.engine, self.plan.program
+        known = {task for task, _ in tasks}
+        for task, stride in tasks:
+            scheduler_of(self.plan, engine, task)["stride"][task] = abs(stride)
+            if stride > 0 or self.plan.elements[program.tasks[task]].name in self.turned:
+                engine.call(0, "wake", task)
+        for timer, at in timers:
+            engine.call(0, "timer_set", timer, at)
+        for task, index in enumerate(program.tasks):
+            if task not in known and self.plan.elements[index].wants_task:
+                engine.call(0, "wake", task)
+        fresh = set(map(id, self.fresh))
+        for index, linked in enumerate(program.instances):
+            if id(self.plan.elements[index]) in fresh and linked.unit.function("init") is not None:
+                engine.call(index, "init")
+
+    def _send_home(self, old: Any) -> None:
+        """Frees what elements that are not in the new graph held."""
+        taken = {(h.old, name) for h in self.heirs for name in (*h.moved, *h.fitted)}
+        for i, linked in enumerate(self.before.program.instances):
+            for state in linked.unit.states:
+                if state.kind in ("ring", "slots") and (i, state.name) not in taken:
+                    for frame in [f for f in old.cells[i][state.name].dump() if f >= 0]:
+                        self._free(linked.name, frame)
+
+    # -- while the new graph forwards
+
+    def after(self) -> None:
+        """What went lets go of what it had.  Programs in the kernel are replaced now: each takes the kernel some ten
+        milliseconds, in which packets that come meet the old one, whose ways and state are the new one's too."""
+        if self.left.parts:
+            self.levels.replace(self.left, self.router.ports)
+            self.router.at_rest(self.engine.catch_up)
+        kept = {id(e) for e in self.plan.elements}
+        for element in reversed(self.before.elements):
+            if id(element) not in kept and element.name in self.before.by_name():
+                self.router.forget(element)
+                element.cleanup()
+        self.ports.finish()
+
+
+NOWHERE = 0xFFFF_FFFF
+
+
+def fitting(content: Any, state: State, size: int) -> Any:
+    """What of the contents has room."""
+    if state.kind == "array":
+        return content[:size]
+    return content[: state.size] if state.kind in ("table", "buffer") else content
+
+
+def scheduler_of(plan: Plan, engine: Any, task: int) -> Any:
+    """The cells of the scheduler that runs a task."""
+    return engine.cells[0] if plan.threading is None else engine.scheduler_of(task)
+
+
+def timers_of(plan: Plan, engine: Any, timer: int) -> tuple[Any, int]:
+    """(cells of the scheduler that has a timer, its number there)."""
+    deal = plan.threading
+    cells = engine.cells[0] if deal is None else engine.engines[deal.timers[timer]].cells[0]
+    return cells, len(plan.program.tasks) + timer
+
+
+def plan_like(router: Router, text: str) -> Plan:
+    """Compiles a configuration as that of the router was."""
+    source = router.source
+    given = source.get("file", "config"), source.get("variables"), source.get("library_path", ())
+    return compile_text(text, *given, router.virtual, **_running(router))
+
+
+def graph_like(router: Router, graph: Graph) -> Plan:
+    folder = str(Path(router.source.get("file", "config")).parent)
+    return compile_graph(graph, router.virtual, folder=folder, **_running(router))
+
+
+def _running(router: Router) -> dict[str, Any]:
+    team = router.team
+    more: dict[str, Any] = {"sleeps": team is not None, "stay": team.homes() if team is not None else {}}
+    if router.plan.placement is not None:
+        from mezzo.pipeline.numbering import ways_of  # with the kernel's target
+
+        more["ways"] = ways_of(router.plan)
+    return {
+        "counted": bool(router.plan.edges),
+        "threads": router.threads,
+        "place": router.source.get("place", ()),
+        **more,
+    }
+
+
+def graph_with(graph: Graph, name: str, written: str) -> Graph:
+    """The graph with another element, as it is written in the Click language, in the place of one."""
+    if name not in graph.instances:
+        near = ", ".join(get_close_matches(name, graph.instances, 3, 0.6))
+        hint = f"did you mean {near}?" if near else ""
+        raise MezzoError(Diagnostic(f"there is no element `{name}`", hint=hint))
+    made = parse_click(f"{name.replace('/', '_')} :: {written};", "replace", {}, (), is_class, library.names_of_files())
+    if len(made.elements) != 1:
+        raise MezzoError(Diagnostic(f"`{written}` is not one element", hint="write CLASS(CONFIG)"))
+    (new,) = assemble(made).instances.values()
+    return graph.with_instance(replace(new, name=name))
