@@ -219,11 +219,11 @@ class Team:
             desk.ring()
 
     def _work(self, thread: int) -> None:
-        stop = self.desks[thread].cells["stop"]
+        desk = self.desks[thread]
         try:
             while True:
                 self.engine.run(1 << 30, thread)
-                if stop.value and not self._park(thread, stop):
+                if desk.cells["stop"].value and not self._park(thread, desk):
                     return
         except BaseException as trouble:  # it comes out of `run`
             self.trouble = self.trouble or trouble
@@ -233,7 +233,7 @@ class Team:
                 self._parked.add(thread)
                 self._news.notify_all()
 
-    def _park(self, thread: int, stop: Any) -> bool:
+    def _park(self, thread: int, desk: Desk) -> bool:
         """Waits until it may go on; False when it shall end."""
         with self._news:
             while self._state == "rest":
@@ -241,7 +241,7 @@ class Team:
                 self._news.notify_all()
                 self._news.wait()
             self._parked.discard(thread)
-            stop.value = 0
+            desk.cells["stop"].value = 0
             return self._state != "end"
 
     @contextlib.contextmanager

@@ -18,6 +18,12 @@ KINDS = (("port", "-p", tcp), ("unix_socket", "-u", unix), ("socket", "--socket"
 def control_arguments(group: argparse._ActionsContainer) -> None:
     add = group.add_argument
     add(
+        "-R",
+        "--allow-reconfigure",
+        action="store_true",
+        help="the handler hotconfig may change the configuration while it runs (mezzo reload)",
+    )
+    add(
         "-p",
         "--port",
         action="append",
@@ -44,6 +50,7 @@ def control_arguments(group: argparse._ActionsContainer) -> None:
 
 def open_control(router: Router, args: argparse.Namespace) -> None:
     """Opens what the command line asks for; a port that it leaves open is said on standard error."""
+    router.reconfigurable = args.allow_reconfigure
     troubles = []
     for key, option, parse in KINDS:
         for text in getattr(args, key):

@@ -27,9 +27,6 @@ from mezzo.tools._terminal import print_errors
 if TYPE_CHECKING:
     from mezzo.runtime import Router
 
-# Options of Click that are not there yet: attribute, how it is written, what it would need.
-REFUSED = (("allow_reconfigure", "-R", "hot reload"),)
-
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -78,7 +75,6 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--simtime-begin", type=begin_ns, metavar="T", help=argparse.SUPPRESS)
     control_arguments(made)
-    add("-R", "--allow-reconfigure", action="store_true", help="not there yet: the hotconfig handler")
     add("--help", action="help", help="print this and end")
     add("-v", "--version", action="version", version=f"click (mezzo) {__version__}", help="print the version and end")
     return made
@@ -110,7 +106,6 @@ def begin_ns(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    refuse(args)
     from mezzo.runtime import Router
 
     words, expression = sources(args)
@@ -129,17 +124,6 @@ def run(args: argparse.Namespace) -> int:
         if args.exit_handler:
             return exit_status(router, args.exit_handler)
     return 1 if router.failures else status
-
-
-def refuse(args: argparse.Namespace) -> None:
-    """Says what this driver does not do, all at once."""
-    troubles = [
-        Diagnostic(f"{name} needs {what}, which mezzo does not have yet")
-        for key, name, what in REFUSED
-        if getattr(args, key)
-    ]
-    if troubles:
-        raise MezzoError(*troubles)
 
 
 def definitions(given: Sequence[str]) -> list[str]:
