@@ -108,6 +108,14 @@ def test_what_is_too_much_is_refused_once_and_skipped():
     assert [c.code or c.verb for c in read_all(cut(long, 999), False, parser)] == [521, "READ"]
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("length, code", [(20, 0), (21, 521)])
+def test_the_limit_of_data_does_not_depend_on_pieces(size, length, code):
+    for text in (b"x" * (length - 1) + b"\n", b"x\n" * (length // 2 - 1) + b"y" * (length % 2 + 1) + b"\n"):
+        for form in (b"WRITEUNTIL a E\n" + text + b"E\n", b"WRITEDATA a %d\n" % length + text):
+            assert [c.code for c in read_all(cut(form, size), parser=Parser(64, 20))] == [code]
+
+
 def test_an_endless_line_ends_the_connection():
     parser = Parser(most_line=100)
     assert [c.code or c.verb for c in read_all([b"x" * 60, b"x" * 60], False, parser)] == [500, "hangup"]

@@ -59,7 +59,11 @@ class Parser:
         self._pending: Command | None = None  # what waits for its data
         self._got = bytearray()  # the data so far
         self._left = -1  # bytes of data that are to come; -1: it goes up to a line that is `_until`
-        self._until, self._scanned = b"", 0
+        self._until, self._scanned, self._looked = (
+            b"",
+            0,
+            0,
+        )  # where the last line begins; no line ends before `_looked`
         self._skip = self._whole = False  # the data is not wanted; it is all there
         self._refused: list[Command] = []
         self._after_cr = False
@@ -172,7 +176,7 @@ class Parser:
             if left < 0:
                 return Command("", code=SYNTAX, data=f"Syntax error in the length of {command.verb}".encode())
         self._pending, self._left, self._until = command, left, until
-        self._got, self._scanned, self._skip, self._whole = bytearray(), 0, False, left == 0
+        self._got, self._scanned, self._looked, self._skip, self._whole = bytearray(), 0, 0, False, left == 0
         if left > self.most_data:
             self.give_up()
         rest, self._buffer, self._at = self._buffer[self._at :], b"", 0
@@ -185,7 +189,9 @@ class Parser:
         elif self._left < 0:
             self._got += data
             self._whole = self._scan()
-            if len(self._got) > self.most_data and not self._whole:
+            # What is not a whole line yet may be the word that ends the data, unless it is too long for one.
+            sure = self._whole or len(self._got) - self._scanned > self.most_line
+            if (len(self._got) if sure else self._scanned) > self.most_data:
                 self.give_up()
         else:
             mine, more = data[: self._left], data[self._left :]
@@ -210,7 +216,7 @@ class Parser:
     def _scan(self) -> bool:
         """Whether the line that ends the data is there; then `_got` is what was in front of it."""
         got = self._got
-        while (found := END.search(got, self._scanned)) is not None:
+        while (found := END.search(got, self._looked)) is not None:
             is_it = got[self._scanned : found.start()].rstrip(SPACE) == self._until
             at_the_end = found.end() == len(got) and found.group() == b"\r"
             if is_it:
@@ -219,8 +225,10 @@ class Parser:
                 del got[self._scanned :]
                 return True
             if at_the_end and not self.ended:
+                self._looked = found.start()
                 return False  # an LF may belong to it
-            self._scanned = found.end()
+            self._scanned = self._looked = found.end()
+        self._looked = len(got)
         if self._skip:
             self._forget()
         return False
@@ -229,4 +237,4 @@ class Parser:
         """Of data that is skipped only the line that is not whole yet counts, and none so long."""
         del self._got[: self._scanned]
         del self._got[self.most_line + 1 :]
-        self._scanned = 0
+        self._scanned, self._looked = 0, max(len(self._got) - 1, 0)  # a CR may be the last
