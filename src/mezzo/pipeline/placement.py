@@ -21,7 +21,7 @@ from dataclasses import replace
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.graph import Graph, Resolved
 from mezzo.ir.module import Program
-from mezzo.pipeline import devices, kept
+from mezzo.pipeline import devices, kept, order
 from mezzo.pipeline.link import Linker
 from mezzo.pipeline.reach import Reach
 from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
@@ -36,11 +36,14 @@ from mezzo.targets.kernel.punt import adds, sets
 RARE = 100  # nodes of an element that only wrong packets reach
 
 
-def place_elements(linker: Linker, resolved: Resolved, wishes: Sequence[Wish], virtual: bool = False) -> Placement:
-    """Where the elements of a router go; MezzoError tells of all that was wished for and cannot be."""
-    placer = _Placer(linker, resolved.graph, wishes, virtual)
+def place_elements(
+    linker: Linker, resolved: Resolved, wishes: Sequence[Wish], virtual: bool = False, ordered: bool = True
+) -> Placement:
+    """Where the elements of a router go; MezzoError tells of all that was wished for and cannot be.  `ordered`: the
+    packets of a flow leave in the order in which they came."""
+    placer = _Placer(linker, resolved.graph, wishes, virtual, ordered)
     known = [(w.level, str(w)) if w is not None else None for w in placer.wishes]
-    name = kept.name_of(placer.elements, placer.program, [known, virtual])
+    name = kept.name_of(placer.elements, placer.program, [known, virtual, ordered])
     found = kept.load(name, placer.program)
     if found is None:
         found = placer.run()
@@ -65,9 +68,9 @@ def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker
 class _Placer(Reach):
     """Decides, and tells why."""
 
-    def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool) -> None:
+    def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool, ordered: bool) -> None:
         super().__init__(linker, wishes, virtual)
-        self.graph = graph
+        self.graph, self.ordered = graph, ordered
         self.looks: dict[str, set[str]] = {}
         self.changed: dict[tuple[str, str, bool], frozenset[str]] = {}  # by digests; see raced_by
 
@@ -76,7 +79,8 @@ class _Placer(Reach):
         placed = self.settle(entries)
         self.require(placed)
         plan = self.plan([i for i in entries if i in placed], placed) if placed else None
-        return Placement(tuple(self.row(i, placed, plan) for i in range(1, len(self.elements)) if self.shown(i)), plan)
+        rows = tuple(self.row(i, placed, plan) for i in range(1, len(self.elements)) if self.shown(i))
+        return Placement(rows, plan, self.about_order(plan) if plan is not None else "")
 
     def settle(self, entries: Sequence[int]) -> set[int]:
         """The instances of the kernel: what is reached, less what is left out, until nothing changes."""
@@ -138,6 +142,8 @@ class _Placer(Reach):
     def tamed(self, placed: set[int], entries: Sequence[int]) -> bool:
         """Takes other halves of those whose code would be wrong on several CPUs at once; whether there were some."""
         native = self.natively_reached(placed, entries)
+        if self.ordered and self.overtaken(placed):  # then packets may also go up whole
+            native |= placed
         queues = {i: devices.queues_of(self.elements[i]) for i in entries}
         roads = {i: self.reached([i]) for i in entries}
         found: dict[int, frozenset[str]] = {}
@@ -167,19 +173,34 @@ class _Placer(Reach):
     def plan(self, entries: Sequence[int], placed: set[int]) -> KernelPlan:
         program = self.kernel_program(placed)
         ups = self.ups(placed)
-        order = [*entries, *sorted(placed - set(entries))]
+        placing = [*entries, *sorted(placed - set(entries))]
         found = KernelPlan(
             program,
-            tuple(order),
+            tuple(placing),
             tuple((i, 0) for i in entries),
-            wires={(i, WIRE): i for i in order if self.is_wire(i)},
-            devices={i: name for i in order if (name := getattr(self.elements[i], "devname", ""))},
-            no_turn=frozenset(i for i in order if devices.cannot_turn(self.elements[i])),
-            apart=frozenset((i, name) for i in order for name in self.looked_at(i)),
+            wires={(i, WIRE): i for i in placing if self.is_wire(i)},
+            devices={i: name for i in placing if (name := getattr(self.elements[i], "devname", ""))},
+            no_turn=frozenset(i for i in placing if devices.cannot_turn(self.elements[i])),
+            apart=frozenset((i, name) for i in placing for name in self.looked_at(i)),
+            ordered=self.ordered,
+            overtaken=bool(self.overtaken(placed)),
         )
         number = {to: n for n, to in enumerate(ups)}
         ways = {source: number[to] for to, sources in ups.items() for source in sources}
         return replace(found, ups=tuple(ups), ways=ways)
+
+    def overtaken(self, placed: set[int]) -> list[str]:
+        """Devices to which packets go from the kernel, and from where they went up."""
+        wires = [i for i in placed if self.is_wire(i)]
+        return order.met(self.program, self.elements, {to[0] for to in self.ups(placed)}, wires) if wires else []
+
+    def about_order(self, plan: KernelPlan) -> str:
+        devices = self.overtaken(set(plan.placed))
+        if not devices:
+            return "nothing that goes up comes to where the kernel sends, so a flow's packets stay in order"
+        if not self.ordered:
+            return f"a flow's packets may overtake those that are up on their way to {' and '.join(devices)} (loose)"
+        return f"packets go up while others of their flow are up on their way to {' and '.join(devices)}"
 
     def looked_at(self, i: int) -> set[str]:
         """State of the half that native code does more with than add."""

@@ -24,10 +24,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A row for each element; `kernel`, None when nothing is there."""
+    """A row for each element; `kernel`, None when nothing is there; `order`: what becomes of the order of packets."""
 
     rows: tuple[Row, ...]
     kernel: KernelPlan | None = None
+    order: str = ""
 
     def __str__(self) -> str:
         counts = [sum(row.level == level for row in self.rows) for level in (KERNEL, BOTH, NATIVE)]

@@ -21,6 +21,8 @@ from mezzo.elements.element import Element
 from mezzo.elements.place import LEVELS
 from mezzo.graph import Graph
 
+ORDERS = {"ORDER=strict": True, "ORDER=loose": False}  # among the wishes of a command line
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -41,6 +43,8 @@ def parse_wish(text: str) -> Wish:
     """`PATTERN=LEVEL`, or a level alone for all elements."""
     pattern, equals, level = text.rpartition("=")
     level = level.strip().lower()
+    if pattern == "ORDER" and level not in LEVELS:
+        raise MezzoError(Diagnostic(f"--place-order {level}: there is no such order", hint="say strict, or loose"))
     if level not in LEVELS or (equals and not pattern.strip()):
         hint = f"write PATTERN=LEVEL, LEVEL one of {', '.join(LEVELS)}; or auto"
         raise MezzoError(Diagnostic(f"--place {text}: this is no wish for a place", hint=hint))
@@ -55,7 +59,7 @@ def wishes_for(place: str | Sequence[str], elements: Iterable[Element], graph: G
         for e in elements
         for scope, pattern, level in getattr(e, "placed_by", ())
     ]
-    found += [parse_wish(text) for text in texts if text]
+    found += [parse_wish(text) for text in texts if text and text not in ORDERS]
     reporter = Reporter()
     for wish in found:
         if not any(wish.is_for(name) for name in graph.instances):
@@ -64,6 +68,13 @@ def wishes_for(place: str | Sequence[str], elements: Iterable[Element], graph: G
             reporter.error(f"{wish}: no element has a name like `{wish.pattern}`", wish.span, hint=hint)
     reporter.raise_if_errors()
     return found
+
+
+def is_ordered(place: str | Sequence[str], elements: Iterable[Element]) -> bool:
+    """Whether the packets of a flow are to leave in the order in which they came; the last one who says it counts."""
+    words = [f"ORDER={getattr(e, 'order', '')}" for e in elements if hasattr(e, "placed_by")]
+    words += [place] if isinstance(place, str) else place
+    return next((ORDERS[word] for word in reversed(words) if word in ORDERS), True)
 
 
 def _scoped(wish: Wish, scope: str, graph: Graph) -> Wish:

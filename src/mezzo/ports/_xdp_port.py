@@ -184,6 +184,7 @@ class Port(Watching):
             self.belongings.descriptors.append(program)
             self.defer("sockets", self.close_sockets)
             self.defer("program", self.detach)
+            self.defer("gates", self.leave_gates)
             return sockets
         return None
 
@@ -327,6 +328,11 @@ class Port(Watching):
         poll_us, budget = self.option("busy_poll", 0), self.option("busy_budget", 64)
         for one in self.sockets.values() if poll_us else ():
             one.busy_poll(poll_us, budget)
+
+    def leave_gates(self) -> None:
+        """Whoever lowers them looks at rings, which go now."""
+        if self.root is not None and self.root.keeper is not None:
+            self.root.keeper.leave(list(self.receivers.values()))
 
     def close_sockets(self) -> None:
         if self.state == "open":

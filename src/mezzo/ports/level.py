@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
-from mezzo.ports import _attach, _netdev, privileged
+from mezzo.ports import _attach, _gates, _netdev, privileged
 
 if TYPE_CHECKING:
     from mezzo.targets.kernel.part import Part
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Of an input: the program, its map of sockets by queue, and how large it is."""
+    """Of an input: the program, its map of sockets by queue, how large it is, and who lowers its gates."""
 
     program: int
     sockets: int
     instructions: int
+    keeper: _gates.Keeper | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,24 @@ def hand_out(ends: Sequence[Any], part: Part) -> None:
     """Gives those of the elements that are ends what they have of the part; they are numbered as in its plan."""
     plan, maps = part.plan, part.maps.descriptors
     assert plan is not None
-    for n, (i, _) in enumerate(plan.entries):
-        ends[i].below = Root(part.roots[n].fd, maps[f"sockets{n}"], part.instructions)
+    inputs = [ends[i] for i, _ in plan.entries]
+    if _gates.SYMBOL in maps:
+        _keep_gates(part, inputs)
+    for n, end in enumerate(inputs):
+        end.below = Root(part.roots[n].fd, maps[f"sockets{n}"], part.instructions, part.keeper)
+        end.keep_gates(end.router.arena, part.keeper.bell if part.keeper is not None else 0)
     for i, key in plan.keys.items():
         ends[i].below = Wire(maps["devices"], key)
+
+
+def _keep_gates(part: Part, inputs: Sequence[Any]) -> None:
+    """By who does it for the part whose place this one takes."""
+    there = [end.below.keeper for end in inputs if isinstance(end.below, Root)]
+    keeper = next((one for one in there if one is not None and not one.ended), None)
+    if keeper is not None and keeper is not part.keeper:
+        keeper.go_on(part, inputs)
+    elif keeper is None:
+        _gates.Keeper(part, inputs)
 
 
 # -- who can

@@ -48,7 +48,7 @@ from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu
-from mezzo.ports._risen import SIZE, WHOLE, _Risen
+from mezzo.ports._risen import GATE, SIZE, WHOLE, _Risen
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
 from mezzo.ports._xsk import (
     DONE_CONSUMER,
@@ -247,7 +247,13 @@ class Receiver(_Half, _Risen, FromDevice):
     def comes_up(self, frame: u32, start: u32, length: u32) -> flag:
         """One with a record of the kernel's level goes on; is it done with?"""
         at = frame_address(frame) + start
-        if u64(start) + length > frame_size() or start < SIZE or mem_u32(at - SIZE) == WHOLE:
+        if u64(start) + length > frame_size() or start < SIZE:
+            return False
+        gate = mem_u16(at - SIZE + GATE)
+        if gate != 0 and self.gates_at != 0:
+            self.note_gate(frame, gate)
+        if mem_u16(at - SIZE) == WHOLE:
+            self.whole += 1
             return False
         self.rise(frame, start, length, at)
         return True

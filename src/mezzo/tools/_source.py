@@ -57,6 +57,14 @@ def place_argument(parser: argparse._ActionsContainer) -> None:
         metavar="PATTERN=LEVEL",
         help="run these elements in the kernel (kernel, kernel?, auto) or not (native); auto alone: all worth it",
     )
+    parser.add_argument(
+        "--place-order",
+        dest="place",
+        action="append",
+        type="ORDER={}".format,
+        metavar="ORDER",
+        help="may packets of a flow that are done in the kernel overtake those that are not: strict (no) or loose",
+    )
 
 
 def elements_argument(parser: argparse.ArgumentParser) -> None:

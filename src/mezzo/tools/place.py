@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(as_json(placement), indent=2))
     elif not form:
         print(picture(plan.resolved.graph, placement, has_colour(sys.stdout)))
-        print(placement)
+        print(placement, *[f"order: {placement.order}"] * bool(placement.order), sep="\n")
     return 0
 
 
@@ -73,7 +73,7 @@ def planned(args: argparse.Namespace) -> Plan:
         if plan.placement is not None:
             print_errors(plan.warnings)
             return plan
-        place = ["auto"]
+        place = ["auto", *place]
 
 
 def save(name: str, text: str) -> None:
@@ -154,6 +154,7 @@ def drawn(plan: Plan, form: str) -> str:
 def as_json(placement: Placement) -> dict[str, Any]:
     kernel = placement.kernel
     found: dict[str, Any] = {"elements": [row_json(row) for row in placement.rows], "summary": str(placement)}
+    found["order"] = placement.order
     if kernel is not None:
         name = [one.name for one in kernel.program.instances]
         found["entries"] = [{"element": name[i], "device": kernel.devices[i]} for i, _ in kernel.entries]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from mezzo.ir.module import Program
 from mezzo.ir.ops import KILL, PUNT
-from mezzo.targets.kernel import record
+from mezzo.targets.kernel import gates, record
 from mezzo.targets.kernel.facts import UNSET, Facts
 from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL
 from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_ROOM, NO_SOCKET, Layout, packet_functions
@@ -134,6 +134,8 @@ class Emitter(Passing):
         if self.wire:
             self.instance = self.joints.entries[0][0]
             self.arrive()
+            if self.road.gates:
+                self._gate()
             if self.road.frags:
                 self._several_buffers()
             self._go(self.joints.entries[0])
@@ -151,6 +153,15 @@ class Emitter(Passing):
             for place, at in known.items():
                 self.move(place, str(at))
             self._go(to)
+
+    def _gate(self) -> None:
+        """Behind what is up of its flow a packet goes up as it came."""
+        behind, free = self.t.label("behind"), self.t.label("on")
+        gates.watch(self, self.gate, behind)
+        self.t.jump(free)
+        self.t.at(behind)
+        self._up(record.WHOLE)
+        self.t.at(free)
 
     def _several_buffers(self) -> None:
         """A packet of several buffers goes up as it came: a program sees the first one only."""
@@ -257,7 +268,7 @@ class Emitter(Passing):
             t.do(f"ret i32 {PASS}")
             return
         queue = t.op(f"load i32, ptr {t.gep('%ctx', CONTEXT['queue'])}, align 4")
-        self._redirect(self.road.sockets, queue)
+        self._redirect(self.road.sockets, queue, self.road.gates)
 
     def _write_no_room(self) -> None:
         """Where the driver gives no room in front of the packet; of the instance that it comes from."""
@@ -267,12 +278,15 @@ class Emitter(Passing):
         t.do(f"store i64 {place}, ptr {self.blame}")
         t.jump("dying")
 
-    def _redirect(self, symbol: str, key: str) -> None:
-        """To what a map has under a key; where there is nothing the packet dies."""
+    def _redirect(self, symbol: str, key: str, lifts: bool = False) -> None:
+        """To what a map has under a key; where there is nothing the packet dies.  The kernel does it after the run, so
+        a gate is up before anybody sees the packet."""
         t, done = self.t, self.t.label("sent")
         verdict = t.helper(REDIRECT, f"ptr {self.map(symbol)}", f"i32 {key}", f"i64 {DROP}", result="i32")
         t.branch(t.op(f"icmp eq i32 {verdict}, {REDIRECTED}"), done, "dying", RARE)
         t.at(done)
+        if lifts:
+            gates.lift(self, self.gate)
         t.do(f"ret i32 {REDIRECTED}")
 
     def _to_program(self, to: Port) -> None:

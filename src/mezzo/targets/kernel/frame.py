@@ -72,6 +72,7 @@ class Frame:
         self.data, self.end = self.t.slot("ptr"), self.t.slot("ptr")
         self.origin = self.t.slot("i64", "0")  # `front` at first, from the start of a frame
         self.stamp, self.kind = self.t.slot("i64", "0"), self.t.slot("i8", "0")
+        self.gate = self.t.slot("i64", "0")  # of a packet's flow (see gates)
         self.late = self.t.slot("i1", "false")  # the timestamp is now, whenever somebody asks
         self.annotations = [self.t.slot("i64", "0") for _ in range(ANNO_SIZE // 8)]  # words of eight bytes
         self.facts = Facts()

@@ -11,7 +11,7 @@ from typing import Any
 from mezzo.base import bpf
 from mezzo.ir.module import Program
 from mezzo.packet.arena import Arena, Packet
-from mezzo.targets.kernel import notes, record
+from mezzo.targets.kernel import gates, notes, record
 from mezzo.targets.kernel.cells import Views, make_cell
 from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints
 from mezzo.targets.kernel.frame import ABORTED, DROP
@@ -45,6 +45,7 @@ class Part:
     """
 
     plan: KernelPlan | None = None
+    keeper: Any = None  # who lowers its gates, where it has some; ends with it
 
     def __init__(
         self,
@@ -112,7 +113,11 @@ class Part:
         roads = roads_of(plan, frags)
         more = {f"sockets{n}": Map(bpf.MAP_XSK, 4, 4, MOST_QUEUES) for n in range(len(roads))}
         more[DEVICES] = Map(bpf.MAP_DEVMAP, 4, 4, max(len(plan.keys), 1))
-        options["sockets"] = same_sockets(before.plan, plan) if before and before.plan else {}
+        same = same_sockets(before.plan, plan) if before and before.plan else {}
+        if plan.needs_gates(frags):
+            more[gates.SYMBOL] = gates.MAP
+            same |= {gates.SYMBOL: gates.SYMBOL} if before and gates.SYMBOL in before.layout.maps else {}
+        options["sockets"] = same
         part = cls(plan.program, plan.placed, plan.entries, cells, more=more, roads=roads, before=before, **options)
         part.plan = plan
         if before is not None:
@@ -220,6 +225,8 @@ class Part:
 
     def close(self) -> None:
         """Unloads the programs and gives the maps back."""
+        if self.keeper is not None:
+            self.keeper.close()
         self._unload()
         self.views.close()
         self.maps.close()

@@ -30,7 +30,8 @@ class Passing(Frame):
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
         t.branch(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), good, "aborted", RARE)
         t.at(good)
-        way, front = t.load("i32", meta, record.WAY), self._u16(meta, record.FRONT)
+        way, front = self._u16(meta, record.WAY), self._u16(meta, record.FRONT)
+        t.do(f"store i64 {self._u16(meta, record.GATE)}, ptr {self.gate}")
         data = t.op(f"sub i64 {self._u16(meta, record.DATA)}, {front}")
         t.do(f"store i64 {front}, ptr {self.origin}")
         for mark in ("mac", "net", "trans"):
@@ -45,7 +46,7 @@ class Passing(Frame):
         self.read_ends()
         self.move("front", "0")
         self.move("data", data)
-        return way
+        return t.widen(way, "i64", "i32")
 
     def _u16(self, base: str, at: int) -> str:
         return self.t.widen(self.t.load("i16", base, at), "i16", "i64")
@@ -74,7 +75,8 @@ class Passing(Frame):
         """Writes all that goes with the packet to an address."""
         t = self.t
         origin = t.op(f"load i64, ptr {self.origin}")
-        t.store("i32", way, meta, record.WAY)
+        gate = t.widen(t.op(f"load i64, ptr {self.gate}"), "i64", "i32")
+        t.store("i32", t.op(f"or i32 {way}, {t.op(f'shl i32 {gate}, 16')}"), meta, record.WAY)
         for at, place in ((record.FRONT, "front"), (record.DATA, "data")):
             self._give(meta, at, self.plus(origin, self.at(place)))
         for mark in ("mac", "net", "trans"):

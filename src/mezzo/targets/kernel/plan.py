@@ -29,6 +29,7 @@ class KernelPlan:
     devices: of entries and wires, the interface; a wire without one goes on in the host's stack.
     no_turn: wires by which nothing goes back as XDP_TX: it is redirected there, as to others.
     apart: scalars of placed instances that native code does more with than add.
+    ordered: a flow's packets are to leave in order; overtaken: of those that go up some leave by a wire's device.
     """
 
     program: Program
@@ -40,6 +41,12 @@ class KernelPlan:
     devices: dict[int, str] = field(default_factory=dict)
     no_turn: frozenset[int] = frozenset()
     apart: frozenset[tuple[int, str]] = frozenset()
+    ordered: bool = False
+    overtaken: bool = False
+
+    def needs_gates(self, frags: bool = False) -> bool:
+        """Whether order takes gates (see gates.py); `frags`: packets of several buffers may come, and go up."""
+        return self.ordered and (self.overtaken or (frags and bool(self.wires)))
 
     @property
     def keys(self) -> dict[int, int]:

@@ -42,6 +42,7 @@ class Road:
     sockets: str = ""
     first: int = 0
     frags: bool = False  # packets of several buffers may come, and go up whole
+    gates: bool = False  # a flow's packets stay in order
 
 
 def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
@@ -52,7 +53,8 @@ def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
         wires = {port: _wire(plan, entry[0], to) for port, to in plan.wires.items() if port[0] in placed}
         ups = {port: way for port, way in plan.ways.items() if port[0] in placed}
         first = sum(len(road.placed) for road in roads)
-        roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags))
+        gates = plan.needs_gates(frags)
+        roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags, gates))
     return roads
 
 

@@ -101,6 +101,9 @@ _FRESH = """\
   store i64 0, ptr %m64, align 8TAG_meta
 """
 
+_ZERO_8 = "store i64 0, ptr %m64, align 8"
+_ZERO_16 = "store <16 x i8> zeroinitializer, ptr %m64, align 16"
+
 _MAKE = """
 define internal fastcc i32 @make(ptr %a, i32 %len) alwaysinline "min-legal-vector-width"="512" {
   %fits = icmp ule i32 %len, LONGEST
@@ -122,7 +125,7 @@ short:
   %end = add nuw nsw i32 %data, %len
   %dz = zext i32 %data to i64
   %ez = zext i32 %end to i64
-""" + _FRESH.replace("store i64 0, ptr %m64, align 8", "store <16 x i8> zeroinitializer, ptr %m64, align 16") + """  ret i32 %f
+""" + _FRESH.replace(_ZERO_8, _ZERO_16) + """  ret i32 %f
 }
 """
 
