@@ -165,6 +165,7 @@ class Reload:
             self.fresh.append(element)
             cells.append(element.all_cells())
         self.engine = self._build(cells)
+        self.inherit = load_target(router.target).inherit
         for i, element in enumerate(plan.elements):
             if element in self.fresh:
                 element.bind(self.engine, i)
@@ -246,9 +247,8 @@ class Reload:
     def swap(self) -> None:
         router, old, new = self.router, self.router.engine, self.engine
         begun = router.rested_ns()
-        inherit = load_target(router.target).inherit
         for heir in self.heirs:
-            inherit(new, heir.new, old, heir.old, heir.moved)
+            self.inherit(new, heir.new, old, heir.old, heir.moved)
             for name in heir.fitted:
                 self._fit(heir, name, old, new)
         scheduled, timers = self._who_waits(old)
