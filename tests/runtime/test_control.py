@@ -16,8 +16,8 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.elements import Element, library, read, write
 from mezzo.elements.element import Handler
-from mezzo.runtime import Router, control, control_server, control_session
-from mezzo.runtime.handlers import GLOBAL
+from mezzo.runtime import Router, control, control_server
+from mezzo.runtime.handlers import CHANGES, GLOBAL
 from tests.runtime.controlled import Talker, running, talking
 
 targets = pytest.mark.parametrize("target", ["python", "native"])
@@ -324,7 +324,7 @@ def test_what_takes_long_holds_up_only_who_asked(monkeypatch):
             raise ValueError("no\nnot so")
 
     monkeypatch.setitem(GLOBAL, "slow", Handler("slow", write=slow))
-    monkeypatch.setattr(control_session, "ASIDE", {"slow"})
+    monkeypatch.setitem(CHANGES, "slow", slow)
     with running(COUNTED) as router, talking(router) as talker, talking(router) as other, talking(router) as last:
         talker.send(b"WRITE .slow well\nREAD c.class\n")
         assert begun.wait(10)
@@ -367,6 +367,19 @@ def test_a_socket_stays_open_when_its_rights_change():
         assert talker.rest() == b"" and not router.awaited
         with pytest.raises(ConnectionRefusedError):
             Talker(last.opening.address.port)
+
+
+def test_clients_stay_connected_when_the_configuration_changes():
+    with running(COUNTED) as router, talking(router) as talker:
+        router.reconfigurable = True
+        port = talker.ask("READ k.port")[1]
+        text = "k :: ControlSocket(TCP, 0, READONLY true); InfiniteSource(LIMIT 5) -> d :: Counter -> Discard;"
+        assert talker.ask("READ c.count")[0] == 200
+        assert talker.ask(f"WRITEDATA hotconfig {len(text)}\n{text}", b"")[0] == 200
+        assert talker.ask("READ d.count")[0] == 200 and talker.ask("READ c.count")[0] == 510
+        assert talker.ask("READ k.port") == (200, port) and talker.ask("WRITE stop")[0] == 530
+        with talking(router) as another:
+            assert another.ask("READ config") == (200, text.encode())
 
 
 def test_another_address_is_another_socket(tmp_path):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
 from mezzo.runtime.control_parse import SYNTAX, Command, Parser
-from mezzo.runtime.handlers import HandlerError
+from mezzo.runtime.handlers import CHANGES, HandlerError
 
 if TYPE_CHECKING:
     from mezzo.elements.element import Element, Handler
@@ -33,7 +33,6 @@ GREETING = b"Click::ControlSocket/1.3\r\n"
 OK, WARNINGS, UNIMPLEMENTED, NO_ELEMENT, NO_HANDLER, REFUSED = 200, 220, 501, 510, 511, 520
 DENIED, NO_ROUTER, UNSPECIFIED = 530, 540, 590
 MOST_ANSWERS, LONGEST = 4096, 200  # lines that are remembered, and their bytes
-ASIDE = {"hotconfig", "replace"}  # global handlers that take long, and see to it themselves when packets rest
 FREE = {"QUIT", "HELP", "TOKEN", "http", "hangup"}  # commands that need no right
 HELP = (
     "Commands:",
@@ -280,7 +279,7 @@ class Session:
             return self._trouble(WARNINGS, f"Write handler '{name}' OK with warnings", "\n".join(warned))
 
         head = f"Write handler '{name}' error"
-        if self.proxy or global_path(name) not in ASIDE:
+        if self.proxy or global_path(name) not in CHANGES:
             return self._job(job, REFUSED, head)
 
         def work() -> None:
