@@ -166,11 +166,13 @@ class Reload:
             cells.append(element.all_cells())
         self.engine = self._build(cells)
         self.inherit = load_target(router.target).inherit
+        if router.target == "native":
+            self.engine.memory.touch()
         for i, element in enumerate(plan.elements):
             if element in self.fresh:
                 element.bind(self.engine, i)
                 element.router = Coming(router, plan.by_name())
-        self.turned = self._turned()
+        self.turned, self.orphans = self._turned(), self._orphans()
         self.ports = Change(router.ports, plan.elements, router.arena)
         self._initialize(olds)
 
@@ -180,6 +182,12 @@ class Reload:
             return False
         old = next((e for e in self.before.elements if e.name == element.name), None)
         return type(old) is type(element)
+
+    def _orphans(self) -> list[tuple[int, str]]:
+        """Places of packets that nobody takes over."""
+        taken = {(h.old, name) for h in self.heirs for name in (*h.moved, *h.fitted)}
+        places = [(i, s) for i, x in enumerate(self.before.program.instances) for s in x.unit.states]
+        return [(i, s.name) for i, s in places if s.kind in ("ring", "slots") and (i, s.name) not in taken]
 
     def _turned(self) -> set[str]:
         """Elements whose tasks look anew: what they waited for may have come already, where they are connected
@@ -323,12 +331,9 @@ class Reload:
 
     def _send_home(self, old: Any) -> None:
         """Frees what elements that are not in the new graph held."""
-        taken = {(h.old, name) for h in self.heirs for name in (*h.moved, *h.fitted)}
-        for i, linked in enumerate(self.before.program.instances):
-            for state in linked.unit.states:
-                if state.kind in ("ring", "slots") and (i, state.name) not in taken:
-                    for frame in [f for f in old.cells[i][state.name].dump() if f >= 0]:
-                        self._free(linked.name, frame)
+        for i, name in self.orphans:
+            for frame in [f for f in old.cells[i][name].dump() if f >= 0]:
+                self._free(self.before.program.instances[i].name, frame)
 
     # -- while the new graph forwards
 

@@ -22,6 +22,7 @@ from mezzo.tools._source import find_source
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     client_arguments(parser)
+    parser.set_defaults(timeout=120.0)  # a large configuration is compiled meanwhile
     parser.add_argument("file", nargs="?", metavar="FILE", help="the configuration, - for standard input")
     parser.add_argument("--element", nargs=2, metavar=("NAME", "CLASS(CONFIG)"), help="only this element is another")
     parser.add_argument("--json", action="store_true", help="what was done, as JSON")

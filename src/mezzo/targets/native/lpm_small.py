@@ -47,9 +47,13 @@ class SmallLpm:
 
     def move(self, memory: Memory, at: int) -> None:
         """It lies elsewhere from now on; what the descriptor leads to stays where it is."""
-        before, start, state = self._made
+        before, start, _ = self._made
         memory.view[at : at + SIZE] = before.view[start : start + SIZE]
-        self._made = memory, at, state
+        self.settle(memory, at)
+
+    def settle(self, memory: Memory, at: int) -> None:
+        """The descriptor has been copied to there already."""
+        self._made = memory, at, self._made[2]
         if self._full is not None:
             self._full.settle(memory, at)
 

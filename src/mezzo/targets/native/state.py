@@ -65,6 +65,11 @@ class Memory:
             self.view = whole[skip : skip + size]
         self.address = where(self.view)
 
+    def touch(self) -> None:
+        """Has the system find its pages, which takes more time than what is written to them then."""
+        for at in range(0, len(self.view), mmap.PAGESIZE):
+            self.put(at, 1, self.get(at, 1))
+
     def get(self, at: int, size: int, signed: bool = False) -> int:
         return int.from_bytes(self.view[at : at + size], "little", signed=signed)
 
@@ -94,6 +99,10 @@ class Scalar:
     def move(self, memory: Memory, at: int) -> None:
         """It lies elsewhere from now on, with what it holds; all kinds have this, and bodies stay where they are."""
         memory.put(at, self._size, self.value)
+        self.settle(memory, at)
+
+    def settle(self, memory: Memory, at: int) -> None:
+        """Its words have been copied to there already; all kinds have this."""
         self._memory, self._at = memory, at
 
     def word(self) -> Any:
@@ -130,6 +139,10 @@ class Array:
             self._view = place
         else:
             memory.put(at, 8, where(self._view))
+
+    def settle(self, memory: Memory, at: int) -> None:
+        if self._inline:
+            self._view = memory.view[at : at + len(self._view)]
 
     def __len__(self) -> int:
         return self._count
@@ -185,6 +198,9 @@ class Table:
     def move(self, memory: Memory, at: int) -> None:
         memory.put(at, 8, where(self._view))
         memory.put(at + 8, 8, len(self))
+        self.settle(memory, at)
+
+    def settle(self, memory: Memory, at: int) -> None:
         self._memory, self._count_at = memory, at + 8
 
     def __len__(self) -> int:
@@ -279,17 +295,18 @@ class Ring:
         self.size = state.size
         whole = body(4 * power_of_two(max(state.size, 1)))
         self._body = whole.cast("I")
-        self._settle(memory, at, lanes)
+        self.settle(memory, at, lanes)
+        memory.put(at, 8, where(self._body.cast("B")))
 
-    def _settle(self, memory: Memory, at: int, lanes: int) -> None:
+    def settle(self, memory: Memory, at: int, lanes: int = -1) -> None:
         self._memory = memory
         words: tuple[tuple[int, ...], tuple[int, ...]] = ((at + 8,), (at + 12,)) if lanes < 0 else lane_words(lanes)
         self._heads, self._tails = words
-        memory.put(at, 8, where(self._body.cast("B")))
 
     def move(self, memory: Memory, at: int, lanes: int = -1) -> None:
         head, tail = self._ends()
-        self._settle(memory, at, lanes)
+        self.settle(memory, at, lanes)
+        memory.put(at, 8, where(self._body.cast("B")))
         self._move(self._heads, head)
         self._move(self._tails, tail)
 
@@ -344,6 +361,9 @@ class Slots:
     def move(self, memory: Memory, at: int) -> None:
         memory.put(at, 8, where(self._body.cast("B")))
 
+    def settle(self, memory: Memory, at: int) -> None:
+        pass
+
     def __len__(self) -> int:
         return self._size
 
@@ -380,6 +400,9 @@ class Buffer:
     def move(self, memory: Memory, at: int) -> None:
         memory.put(at, 8, where(self._body))
         memory.put(at + 8, 8, len(self))
+        self.settle(memory, at)
+
+    def settle(self, memory: Memory, at: int) -> None:
         self._memory, self._used_at = memory, at + 8
 
     def __len__(self) -> int:
@@ -419,6 +442,9 @@ class Blob:
     def move(self, memory: Memory, at: int) -> None:
         self._memory, self._at = memory, at
         self.bind(self.data)
+
+    def settle(self, memory: Memory, at: int) -> None:
+        self._memory, self._at = memory, at
 
     def __len__(self) -> int:
         return self._memory.get(self._at + 8, 8)
