@@ -2,28 +2,20 @@
 
 The usual way, for a packet of a known flow, only reads the table of flows and writes when the mapping was used; all
 else is in helpers that are seldom called.
-
-Fragments.  Only the first piece of a datagram has ports.  What became of its addresses is remembered in a ring of
-PIECES places for as long as a receiver waits (RFC 791, 3.2; RFC 4787, REQ-14), so that the others go the same way.
-Pieces that come before the first have no mapping.
 """
 
 from mezzo.elements import (
     Arg,
-    Array,
     Duration,
     Packet,
-    Table,
     checksum_adjust,
     now,
     rare,
     u16,
     u32,
     u64,
-    u128,
 )
 from mezzo.elements.rewriter_flows import (
-    ADDRESSES,
     COUNT,
     DATA,
     DATAGRAM,
@@ -41,17 +33,14 @@ from mezzo.elements.rewriter_flows import (
     USED,
 )
 from mezzo.elements.rewriter_handlers import _TransportHandlers
+from mezzo.elements.rewriter_pieces import MF, NO_PORT, PLACE, _Pieces
 from mezzo.elements.rewriter_spec import PASS
 
 TCP, UDP = 6, 17
-MF, PLACE = 0x2000, 0x1FFF
 FIN, SYN, RST = 1, 2, 4
-PIECES = 1024
-PIECE_NS = 30 * SECOND
-NO_PORT = 0xFFFF_FFFF
 
 
-class IPRewriter(_TransportHandlers):
+class IPRewriter(_Pieces, _TransportHandlers):
     """Rewrites addresses and ports of TCP and UDP packets, and those of replies back: NAT with ports, load balancing.
 
     Expects marked IP packets. A packet of a known flow is rewritten and leaves by the flow's output, whatever input it
@@ -73,12 +62,6 @@ class IPRewriter(_TransportHandlers):
     )
     udp_guarantee = Arg(Duration(), None, "GUARANTEE for UDP", positional=False)
     tcp, udp = True, True
-    piece: Table[u128, u32, PIECES]
-    piece_key: Array[u128, PIECES]
-    piece_to: Array[u64, PIECES]
-    piece_rest: Array[u64, PIECES]  # checksum difference (16), output (16)
-    piece_when: Array[u64, PIECES]
-    next_piece: u32
     see = ("TCPRewriter", "UDPRewriter", "IPAddrRewriter", "ICMPPingRewriter", "ICMPRewriter", "IPRewriterPatterns")
     example = """
         InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
@@ -114,7 +97,9 @@ class IPRewriter(_TransportHandlers):
                 self.push(u32(self.rec[4 * e + STATE]) & 0xFFFF, p)
                 return
         else:
-            out = self.piece_output(p, proto, frag)
+            out: u32 = NO_PORT
+            if (self.tcp and proto == TCP) or (self.udp and proto == UDP):
+                out = self.piece_output(p, frag)
             if out != NO_PORT:
                 self.push(out, p)
                 return
@@ -183,41 +168,6 @@ class IPRewriter(_TransportHandlers):
             return TCP_DATA if one & two & DATA != 0 else TCP_NODATA
         sent, answered = (one & COUNT) >> MARKS, (two & COUNT) >> MARKS
         return STREAM if sent != 0 and answered != 0 and sent + answered >= 3 else DATAGRAM
-
-    # -- fragments
-
-    def datagram(self, p: Packet) -> u128:
-        """What the pieces of a datagram have in common (RFC 791, 3.2)."""
-        return (u128(p.net.u64(12)) << 64) | u128((u64(p.ip.id) << 16) | (u64(p.ip.protocol) << 8) | 1)
-
-    @rare
-    def remember(self, p: Packet, e: u32):
-        key = self.datagram(p)
-        at = self.piece.get(key, PIECES)
-        if at == PIECES:
-            at = self.next_piece
-            self.next_piece = (at + 1) % PIECES
-            self.piece.delete(self.piece_key[at])
-            self.piece.set(key, at)
-            self.piece_key[at] = key
-        self.piece_to[at] = self.rec[4 * e + ADDRESSES]
-        self.piece_rest[at] = (self.rec[4 * e + PORTS] & 0xFFFF_0000) | (self.rec[4 * e + STATE] & 0xFFFF)
-        self.piece_when[at] = now()
-
-    @rare
-    def piece_output(self, p: Packet, proto: u32, frag: u32) -> u32:
-        """Rewrites a later fragment as its first; gives the output, or NO_PORT."""
-        if frag & PLACE == 0 or not ((self.tcp and proto == TCP) or (self.udp and proto == UDP)):
-            return NO_PORT
-        at = self.piece.get(self.datagram(p), PIECES)
-        if at == PIECES or now() - self.piece_when[at] >= PIECE_NS:
-            return NO_PORT
-        to = self.piece_to[at]
-        p.net.set_u64(12, to)
-        p.ip.checksum = checksum_adjust(p.ip.checksum, NOTHING, u16(self.piece_rest[at] >> 16))
-        if self.dst_anno:
-            p.dst_ip = u32(to)
-        return u32(self.piece_rest[at]) & 0xFFFF
 
 
 class TCPRewriter(IPRewriter):

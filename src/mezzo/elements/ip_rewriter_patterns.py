@@ -90,7 +90,9 @@ class SourceIPHashMapper(RoundRobinIPMapper):
             if not row or not row[-1].isdigit():
                 raise ValueError(f"`{' '.join(row)}` has no ID; expected PATTERN FOUTPUT ROUTPUT ID, ID a number")
         places = sorted(
-            (crc32(f"{head[1]} {row[-1]} {k}".encode()), " ".join(row[:-1])) for row in rows for k in range(int(head[0]))
+            (crc32(f"{head[1]} {row[-1]} {node}".encode()), " ".join(row[:-1]))
+            for row in rows
+            for node in range(int(head[0]))
         )
         return [_next(places, (bucket << 32) // BUCKETS) for bucket in range(BUCKETS)]
 

@@ -49,7 +49,18 @@ from mezzo.elements import (
     u64,
     u128,
 )
-from mezzo.elements.rewriter_spec import BY_CHANCE, BY_SOURCE, DROP, IN_TURN, MAP, OWN_FIRST, Pattern, Spec, parse_spec
+from mezzo.elements.rewriter_spec import (
+    BY_CHANCE,
+    BY_SOURCE,
+    DROP,
+    IN_TURN,
+    MAP,
+    OWN_FIRST,
+    OWN_THEN_ORDER,
+    Pattern,
+    Spec,
+    parse_spec,
+)
 
 ADDRESSES, PORTS, STATE, USED = range(4)
 TCP_NODATA, TCP_DATA, TCP_DONE, DATAGRAM, STREAM, STATIC = range(6)  # kinds of life
@@ -76,20 +87,20 @@ class _Flows(Element):
     specs = Rest(Raw(), "what happens to new flows, for each input", least=1)
     mapping_capacity = Arg(Int(1, MOST_FLOWS), 65536, "most flows", positional=False)
     capacity = Arg(Int(1, MOST_FLOWS), None, "the same", positional=False)
-    guarantee = Arg(Duration(), 5 * SECOND, "a flow that was used so recently makes no room for another", positional=False)
-    reap_interval = Arg(Duration(), 900 * SECOND, "as Click takes it; ended flows are never in the way", positional=False)
+    guarantee = Arg(Duration(), 5 * SECOND, "a flow used so recently makes no room for others", positional=False)
+    reap_interval = Arg(Duration(), 900 * SECOND, "as in Click; ended flows are never in the way", positional=False)
     reap_time = Arg(Duration(), None, "the same", positional=False)
     dst_anno = Arg(Bool(), True, "set the destination annotation to the new destination", positional=False)
     share = Arg(Word(), None, "not supported: each rewriter has its own flows", positional=False)
 
     with_ports = True  # has a pattern ports
     places = 65536 + LIVES
-    words = 8 * (65536 + LIVES)
+    records = 8 * (65536 + LIVES)
     keys = 2 * 65536
     inputs = 1
     patterns = 1
     find: Table[u128, u32, "keys"]
-    rec: Array[u64, "words"]
+    rec: Array[u64, "records"]
     older: Array[u32, "places"]
     newer: Array[u32, "places"]
     life: Array[u8, "places"]
@@ -131,9 +142,11 @@ class _Flows(Element):
             raise ConfigError("SHARE: each rewriter has its own flows; leave it out")
         self.most = self.capacity or self.mapping_capacity
         self.places, self.keys = self.most + LIVES, 2 * self.most
-        self.words = 8 * self.places
+        self.records = 8 * self.places
         if len(self.specs) != self.ninputs:
-            raise ConfigError(f"{self.ninputs} inputs are connected, and {len(self.specs)} specifications given; one for each")
+            raise ConfigError(
+                f"{self.ninputs} inputs are connected, and {len(self.specs)} specifications given; give each one"
+            )
         specs = [self.read_spec(text) for text in self.specs]
         self.load_specs(specs)
         times, guarantees = self.times(), self.guarantees()
@@ -370,13 +383,15 @@ class _Flows(Element):
             own = u32(addresses >> 32) - self.source[k]
         else:
             own = self.own_port(ports) - u32(self.source_port[k])
-        if self.order[k] == OWN_FIRST and own <= span and self.is_free(k, own, to, to_ports, proto):
+        order = self.order[k]
+        if order in (OWN_FIRST, OWN_THEN_ORDER) and own <= span and self.is_free(k, own, to, to_ports, proto):
             return own
         sought = self.reply_key(k, 0, to, to_ports, proto)
-        if sought == self.barren and k == self.barren_by and self.barren_at == self.emptied and now() < self.first_end():
+        again = sought == self.barren and k == self.barren_by and self.barren_at == self.emptied
+        if again and now() < self.first_end():
             return MOST_TRIES
         at: u32 = self.next_try[k] % (span + 1)
-        if self.order[k] == OWN_FIRST or self.order[k] == BY_CHANCE:
+        if order in (OWN_FIRST, BY_CHANCE):
             at = randrange(span + 1)
         for _ in bounded(span + 1, MOST_TRIES):
             if self.is_free(k, at, to, to_ports, proto):
@@ -434,9 +449,7 @@ class _Flows(Element):
             self.find.set(turned, 2 * f + 1)
         return 2 * f
 
-    def note(
-        self, f: u32, addresses: u64, ports: u32, proto: u32, to: u64, to_ports: u32, forward: u32, reply: u32
-    ):
+    def note(self, f: u32, addresses: u64, ports: u32, proto: u32, to: u64, to_ports: u32, forward: u32, reply: u32):
         state = (u64(self.tick()) << 32) | (u64(proto) << 24)
         ip = self.difference(addresses, to)
         inner = self.sum_up(ip + self.difference(u64(ports), u64(to_ports)))

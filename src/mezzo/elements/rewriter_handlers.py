@@ -145,22 +145,25 @@ class _TransportHandlers(_FlowHandlers):
             return None
         return self.mapping(e)[:2]
 
-    @write("add", "flows that stay: lines of PROTO SADDR SPORT DADDR DPORT => SADDR SPORT DADDR DPORT [FOUTPUT ROUTPUT]")
+    @write(
+        "add",
+        "enters flows that stay: lines of PROTO FLOW => FLOW [FOUTPUT ROUTPUT]; FLOW: SADDR SPORT DADDR DPORT",
+    )
     def add(self, text: str) -> None:
         rows = [self._read_row(line) for line in text.splitlines() if line.strip()]
         known: set[tuple[int, int, int]] = set()
         for row, line in zip(rows, filter(str.strip, text.splitlines()), strict=True):
             proto, addresses, ports, to, to_ports = row[:5]
-            keys = {(proto, addresses, ports), (proto, to << 32 & NEVER | to >> 32, self.turned(to_ports))}
+            keys = [(proto, addresses, ports), (proto, to << 32 & NEVER | to >> 32, self.turned(to_ports))]
             for key in keys:
                 if key in known or self.after(*key) is not None:
                     what = f"{NAMES[proto]} {self.flow_words(*key[1:])}"
                     raise ConfigError(f"conflict: {what} has a mapping already; nothing was added (`{line.strip()}`)")
-            known |= keys
+            known.update(keys)
         if self.entered + len(rows) > self.most:
             raise ConfigError(
-                f"full: {self.entered} of {self.most} places are taken by entered flows, and {len(rows)} more do not fit; "
-                f"nothing was added; raise MAPPING_CAPACITY (up to {MOST_FLOWS})"
+                f"full: {self.entered} of {self.most} places are taken by entered flows, and {len(rows)} more do not "
+                f"fit; nothing was added; raise MAPPING_CAPACITY (up to {MOST_FLOWS})"
             )
         for proto, addresses, ports, *rest in rows:
             self.call("enter_by_hand", addresses, ports, proto, *rest)
@@ -182,7 +185,9 @@ class _TransportHandlers(_FlowHandlers):
         before, arrow, after = line.partition("=>")
         words = after.split()
         if not arrow or len(words) not in (4, 6):
-            raise ConfigError(f"`{line.strip()}`: write PROTO SADDR SPORT DADDR DPORT => SADDR SPORT DADDR DPORT [FOUTPUT ROUTPUT]")
+            raise ConfigError(
+                f"`{line.strip()}`: write PROTO SADDR SPORT DADDR DPORT => SADDR SPORT DADDR DPORT [FOUTPUT ROUTPUT]"
+            )
         outputs = words[4:] or self._outputs()
         if not all(word.isdigit() and int(word) < self.noutputs for word in outputs):
             raise ConfigError(f"`{line.strip()}`: outputs are 0 to {self.noutputs - 1}")

@@ -9,8 +9,8 @@
     NAME                                                      an IPMapper chooses among its own such lines
 
 One field of a pattern may be a range, of which a free value is taken: the packet's own if it is in the range, otherwise
-one by chance.  `#` behind the range takes them in order, `?` always by chance.  A range of at most `SMALL` values is
-taken in order unless it says `?`: there is nothing that chance could hide (RFC 6056, 3.2, wants ranges that are large).
+one by chance.  `#` behind the range takes them in order, `?` always by chance.  Fewer than SMALL values are taken in
+order, behind the packet's own, unless it says `?`: there is nothing that chance could hide (RFC 6056, 3.2).
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from mezzo.elements.confparse import split_words
 from mezzo.wire.address import mask_of
 
 DROP, PASS, MAP = range(3)
-OWN_FIRST, IN_ORDER, BY_CHANCE = range(3)
+OWN_FIRST, IN_ORDER, BY_CHANCE, OWN_THEN_ORDER = range(4)
 ONE, IN_TURN, BY_SOURCE = range(3)  # how one of several patterns is chosen
 SMALL = 16
 ADDRESS_SPAN = 0xFFFF  # widest range of addresses: a /16
@@ -71,8 +71,8 @@ def parse_spec(text: str, env: Env, noutputs: int, ports: bool) -> Spec:
     mapper = env.look("mapper", head) if len(words) == 1 else None
     if mapper is None:
         raise ValueError(
-            f"`{text}` is no input specification; write drop, pass OUTPUT, keep FOUTPUT ROUTPUT, "
-            f"pattern {'SADDR SPORT DADDR DPORT' if ports else 'SADDR DADDR'} FOUTPUT ROUTPUT, or the name of an IPMapper"
+            f"`{text}` is no input specification; write drop, pass OUTPUT, keep FOUTPUT ROUTPUT, pattern "
+            f"{'SADDR SPORT DADDR DPORT' if ports else 'SADDR DADDR'} FOUTPUT ROUTPUT, or the name of an IPMapper"
         )
     choice, lines = mapper
     patterns = tuple(
@@ -105,7 +105,7 @@ def _named_or_written(words: list[str], env: Env) -> Pattern:
         return parse_pattern(words, env)
     found = env.look("pattern", words[0])
     if found is None:
-        raise ValueError(f"there is no pattern `{words[0]}`; name one with IPRewriterPatterns({words[0]} SADDR SPORT - -)")
+        raise ValueError(f"there is no pattern `{words[0]}`; write IPRewriterPatterns({words[0]} SADDR SPORT - -)")
     return found  # type: ignore[no-any-return]
 
 
@@ -136,7 +136,7 @@ def _range(word: str) -> tuple[str, int]:
 
 
 def _settle(span: int, order: int) -> int:
-    return IN_ORDER if order == OWN_FIRST and 0 < span < SMALL else order
+    return OWN_THEN_ORDER if order == OWN_FIRST and 0 < span < SMALL else order
 
 
 def _addresses(word: str, env: Env) -> tuple[int, int, int]:
