@@ -15,7 +15,8 @@ CONFIGS = sorted(EXAMPLES.rglob("*.click"))
 BY_HAND = {"record_demo.py"}
 LIVE = {"mirror.py", "fastpath.py"}  # on interfaces: tests/examples/test_live_examples.py
 PROGRAMS = sorted(p for p in EXAMPLES.glob("*.py") if p.name not in BY_HAND | LIVE)
-INTERFACES = ("DEV0=lo", "DEV1=lo")
+NAMES = ("DEV", "DEV0", "DEV1", "LAN", "WAN", "INSIDE", "OUTSIDE", "CLIENTS", "A", "B", "C")
+INTERFACES = tuple(f"{name}=lo" for name in NAMES)
 
 
 def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -34,6 +35,7 @@ def test_a_configuration_is_sound(file, tmp_path):
     captures = [
         f"{name}={EXAMPLES / 'captures' / f'{eth}-in.pcap'}" for name, eth in (("IN0", "eth0"), ("IN1", "eth1"))
     ]
+    captures.append(f"FILE={EXAMPLES / 'captures' / 'demo-traffic.pcap'}")
     done = run(sys.executable, "-m", "mezzo.tools.main", "check", str(file), *captures, *INTERFACES, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
