@@ -87,11 +87,11 @@ def test_simtime_begins_when_it_is_told(click):
     assert (wrong.status, "soon" in wrong.err) == (1, True)
 
 
-@pytest.mark.parametrize("words", [("-R",), ("--allow-reconfigure",)])
-def test_what_is_not_there_yet_is_refused(click, words):
-    done = click("-e", FIVE, *words)
-    assert (done.status, done.out) == (1, "")
-    assert words[0] in done.err or words[0] == "--allow-reconfigure"
+def test_reconfiguration_is_allowed_where_it_is_asked_for(click):
+    script = "Script(write hotconfig Idle -> Discard, stop);"
+    for words, allowed in ((("-R",), True), (("--allow-reconfigure",), True), ((), False)):
+        done = click("-e", script, *words, "-h", "flatconfig")
+        assert ("Script" not in done.out) == allowed, done
 
 
 def test_control_sockets(click, tmp_path):

@@ -2,9 +2,8 @@
 
     click [OPTION]... [ROUTERFILE] [VAR=VALUE]...
 
-The configuration is built and initialized, `-o` written, the router run, then handlers read (`-h`, `-x`).  What needs
-hot reload is refused, because a driver that ignores it would seem to work.  Unlike Click this
-driver ends when nothing can ever happen again.
+The configuration is built and initialized, `-o` written, the router run, then handlers read (`-h`, `-x`).  Unlike Click
+this driver ends when nothing can ever happen again, and nobody may ask it for anything (`-p`, `-u`, `--socket`).
 """
 
 from __future__ import annotations
