@@ -157,17 +157,28 @@ def schedulers(router: Router) -> list[dict[str, Any]]:
     return [e.cells[0] for e in engines] if engines is not None else [router.engine.cells[0]]
 
 
+def cpu_ns(router: Router, thread: int) -> int:
+    """The CPU time of a packet thread; 0 while there is none."""
+    workers = router.team.workers if router.team is not None else []
+    ident = router.runner if thread == 0 else workers[thread - 1].ident if thread <= len(workers) else None
+    if ident is None:
+        return 0
+    return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
+
+
 def _threads(router: Router) -> Iterator[Family]:
     rounds = Family("mezzo_thread_rounds", "counter", "Rounds of a thread's scheduler")
     sleeps = Family("mezzo_thread_sleeps", "counter", "How often a thread had nothing to do and slept")
     tasks = Family("mezzo_thread_tasks", "gauge", "Tasks that a thread has to run")
     timers = Family("mezzo_thread_timers", "gauge", "Timers that are set on a thread")
+    cpu = Family("mezzo_thread_cpu_seconds", "counter", "CPU time of a packet thread", "seconds")
     for number, cells in enumerate(schedulers(router)):
+        cpu.add(cpu_ns(router, number) / 1e9, thread=str(number))
         rows = ((rounds, "rounds"), (sleeps, "sleeps"), (tasks, "task_count"), (timers, "timer_count"))
         for family, name in rows:
             if name in cells:
                 family.add(int(cells[name].value), thread=str(number))
-    yield from (rounds, sleeps, tasks, timers)
+    yield from (rounds, sleeps, tasks, timers, cpu)
 
 
 def _ports(router: Router) -> Iterator[Family]:

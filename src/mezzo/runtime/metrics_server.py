@@ -48,6 +48,11 @@ class MetricsServer(ThreadingHTTPServer):
         self.thread.start()
 
     @property
+    def where(self) -> str:
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
     def address(self) -> tuple[str, int]:
         return self.server_address[0], self.server_address[1]  # type: ignore[return-value]
 

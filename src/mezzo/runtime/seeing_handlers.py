@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
-from mezzo.runtime.metrics import Registry, queue_of, schedulers
+from mezzo.runtime.metrics import Registry, cpu_ns, queue_of, schedulers
 from mezzo.runtime.seeing import look, seen, unlook
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def snapshot(router: Router) -> str:
     found = {
         "time_ns": router.engine.epoch_ns + router.now_ns,
         "elements": [_element(router, e) for e in router.elements.values()],
-        "threads": [_thread(k, cells) for k, cells in enumerate(schedulers(router))],
+        "wall_ns": time.monotonic_ns(),
+        "threads": [{**_thread(k, cells), "cpu_ns": cpu_ns(router, k)} for k, cells in enumerate(schedulers(router))],
         "ports": [{"name": p.name, "state": p.state, **p.statistics()} for p in router.ports],
         "pool": {"frames": router.arena.frames, "held": router.arena.held},
         "profile": [list(row) for row in _profile(router)],

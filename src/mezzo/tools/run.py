@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.script_signals import DESK
 from mezzo.ports import privileged
 from mezzo.tools._control import control_arguments, open_control
+from mezzo.tools._seeing import seeing, seeing_arguments
 from mezzo.tools._source import Source, place_argument, read_source, source_arguments
 from mezzo.tools._terminal import Progress, print_errors
 
@@ -67,6 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--report", metavar="FILE.html", help="write a page with the picture of the graph and its counters"
     )
     what.add_argument("--json", action="store_true", help="everything as JSON on standard output")
+    seeing_arguments(what, natural)
     what.add_argument("-q", "--quiet", action="store_true", help="no summary")
 
 
@@ -167,8 +169,9 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
         tracer.attach(router)
     progress, began = Progress(), time.monotonic()
     cpu, clock = time.process_time(), router.now_ns
-    with stop_on_signals(router) as interrupted:
+    with stop_on_signals(router) as interrupted, ExitStack() as stack:
         open_control(router, args)
+        stack.enter_context(seeing(router, args))
         privileged.renounce()
         ended = router.run(args.time, until=watcher(router, progress, interrupted, tracer))
     cpu_s, wall_s = time.process_time() - cpu, time.monotonic() - began
