@@ -9,7 +9,8 @@
 turns, and the ratios of time, of instructions run for the packet, and of the program's size.  Its maps are known by
 their names: `counts` (a value of 128 bytes for each CPU), `routes` (LPM trie of u32, which tells a number), `hops` (by
 it: 12 bytes of addresses, and a key of `devices`).  Restore puts the time to live and its checksum back, because the
-kernel gives every run the same bytes.
+kernel gives every run the same bytes.  `--gates` measures each path with a look at the gate of the packet's flow as
+well (targets/kernel/gates).
 Needs rights.
 """
 
@@ -76,7 +77,7 @@ class Restore(Element):
         return 0
 
 
-def part_of(text: str) -> Part:
+def part_of(text: str, gates: bool = False) -> Part:
     """The configuration's only input and what it reaches, up to the queue's device."""
     plan = compile_text(text)
     kinds = [type(element).__name__ for element in plan.elements]
@@ -89,7 +90,8 @@ def part_of(text: str) -> Part:
     placed = tuple(i for i in range(1, len(linked)) if i != queue)
     program = replace(plan.program, instances=tuple(linked))
     devices = {first: "lo", last: "out" if "ToDevice(out" in text else "lo"}
-    made = KernelPlan(program, placed, ((first, 0),), wires={(last, WIRE): last}, devices=devices)
+    known = {"wires": {(last, WIRE): last}, "devices": devices, "ordered": gates, "overtaken": gates}
+    made = KernelPlan(program, placed, ((first, 0),), **known)
     part = Part.of(made, [element.all_cells() for element in plan.elements])
     part.cells[last]["longest"].value = 2048
     if "Restore" in kinds:
@@ -175,6 +177,7 @@ def measure(programs: dict[str, int]) -> dict[str, list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--against", action="append", default=[], metavar="PATH=OBJECT")
+    parser.add_argument("--gates", action="store_true")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="of these only")
     options = parser.parse_args()
     against = dict(one.split("=", 1) for one in options.against)
@@ -183,6 +186,9 @@ def main() -> None:
     for name in options.paths or PATHS:
         part = part_of(PATHS[name])
         programs = {name: measured(part), **({f"{name} in C": load_c(against[name])} if name in against else {})}
+        if options.gates:
+            gated = part_of(PATHS[name], True)
+            programs[f"{name} with gates"] = measured(gated)
         runs = measure({"floor": floor, **{which: one.fd for which, one in programs.items()}})
         told = {
             "ns": {which: round(statistics.median(some), 2) for which, some in runs.items()},
@@ -194,6 +200,8 @@ def main() -> None:
             line["ratios"] = {what: round(of[name] / of[f"{name} in C"], 3) for what, of in told.items()}
         print(json.dumps(line), flush=True)
         part.close()
+        if options.gates:
+            gated.close()
     os.close(floor)
 
 

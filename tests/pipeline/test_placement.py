@@ -404,3 +404,54 @@ def test_a_circle_goes_up_where_it_closes() -> None:
     plan = planned(text, ())
     require_sound(plan)
     assert levels(plan)["x"] == KERNEL and "loop@1" in {name_of(plan, i) for i, _ in kernel_of(plan).ups}
+
+
+# -- order within a flow
+
+CUT = """f :: FromDevice(a, METHOD XDP) -> k :: Classifier(12/0800, 12/0806, -) -> q :: Queue
+    -> ToDevice(b, METHOD XDP);
+k[2] -> Discard; k[1] -> wait :: Queue -> Unqueue -> """
+
+
+def order_of_flows(plan: Plan) -> tuple[bool, bool, str]:
+    kernel = kernel_of(plan)
+    assert plan.placement is not None
+    return kernel.ordered, kernel.overtaken, plan.placement.order
+
+
+@pytest.mark.parametrize(
+    ("text", "overtaken"),
+    [
+        (CUT + "q;", True),
+        (CUT + "Discard;", False),
+        (CUT + "Queue -> ToDevice(c, METHOD XDP);", False),
+        (CUT + "Queue -> ToDevice(b, METHOD PACKET);", True),
+        (CUT + "Queue -> ToDevice(c, METHOD XDP); g :: FromDevice(c, METHOD XDP) -> Queue -> ToDevice(c);", True),
+    ],
+)
+def test_order_needs_care_where_what_goes_up_meets_a_wire(text: str, overtaken: bool) -> None:
+    ordered, found, said = order_of_flows(planned(text))
+    assert (ordered, found) == (True, overtaken)
+    assert said.startswith("packets go up while others" if overtaken else "nothing that goes up comes to where")
+
+
+def test_whoever_starts_a_router_has_the_last_word_about_order() -> None:
+    text, loose, strict = CUT + "q;", "Place(ORDER loose);", "ORDER=strict"
+    assert "may overtake those that are up on their way to b" in order_of_flows(planned(text + loose))[2]
+    assert [order_of_flows(planned(text + more, place))[0] for more, place in (
+        ("", ["auto", "ORDER=loose"]), (loose, ["auto", strict]), (loose, ["auto", "ORDER=loose", strict]),
+        (loose + "Place(ORDER strict);", "auto"),
+    )] == [False, True, True, True]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "place"), [("Place(ORDER sloppy);", "auto"), ("", ["auto", "ORDER=sloppy"])])
+def test_an_order_that_there_is_not_is_an_error(more: str, place: Any) -> None:
+    with pytest.raises(MezzoError, match=r"strict,? or loose|no such order"):
+        planned(CUT + "q;" + more, place)
+
+
+def test_where_packets_may_go_up_behind_others_native_code_counts_as_a_cpu() -> None:
+    """Natively all may come to where it would not else."""
+    text = CUT.replace("-> q ::", "-> s :: RoundRobinSwitch -> q ::") + "q; s[1] -> q;"
+    assert levels(planned(text))["s"] == NATIVE
+    assert levels(planned(text, ["auto", "ORDER=loose"]))["s"] == KERNEL

@@ -196,6 +196,8 @@ class _Placer(Reach):
 
     def about_order(self, plan: KernelPlan) -> str:
         devices = self.overtaken(set(plan.placed))
+        if not plan.wires:
+            return ""
         if not devices:
             return "nothing that goes up comes to where the kernel sends, so a flow's packets stay in order"
         if not self.ordered:
