@@ -162,6 +162,10 @@ class _End(_Faulty):
             if name not in self.knows and value is not None and value != arg.default:
                 self.error(f"{arg.keyword}: METHOD {self.method.upper()} cannot do that")
 
+    def hands_over(self, old: Any) -> list[str]:
+        """What it counted; all else is of a port that it had."""
+        return [name for name in ("count", "byte_count") if name in old.state_specs]
+
     # -- the port
 
     @property

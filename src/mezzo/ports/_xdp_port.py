@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.packet.arena import Arena
+from mezzo.packet.arena import NO_FRAME, Arena
 from mezzo.ports import _attach, _bpf, _capabilities, _ethtool, _netdev, _xsk, level, privileged
 from mezzo.ports._mtu import set_mtu
 from mezzo.ports._watch import Watching
@@ -35,11 +35,11 @@ RINGS = ("rx", "tx", "fill", "completion")
 LARGEST_MTU = _xsk.PAGE - _xsk.KERNEL_HEADROOM - 14 - 320  # of a veth: a page, less headroom, header, skb_shared_info
 USUAL_ARENA = 64 << 20  # bytes that the frames of a router have, when nothing else is said
 FRAMING = 18  # Ethernet header and a VLAN tag
-# What the other end of a veth must do by itself, because AF_XDP shows bytes alone: cut super-packets, put tags in.
-PEER_OFF = ["tso", "uso", "gso", "tunnel-gso", "txvlan"]
-HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
-# For the kernel's level: nobody finishes checksums there, and a veth takes redirected frames when its peer polls.
+# What the other end of a veth must do by itself, because AF_XDP shows bytes alone: checksums, segments, tags.  For the
+# kernel's level, besides: a veth takes redirected frames when its peer polls.
 WHOLE, POLLED = "tx-checksum", "gro"
+PEER_OFF = [WHOLE, "tso", "uso", "gso", "tunnel-gso", "txvlan"]
+HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
 
 
 class Port(Watching):
@@ -52,6 +52,7 @@ class Port(Watching):
         self.sockets: dict[int, Socket] = {}
         self.link: _netdev.Link | None = None
         self.way, self.bound, self.scattered, self.headroom = "", "", False, 0
+        self.switched_whole = False  # is nothing sent here whose checksum is left to the device
         self.told: dict[str, Any] = {}
         self.link_fd = -1  # by which the program is attached
         self._counted: dict[str, int] = {}
@@ -116,7 +117,7 @@ class Port(Watching):
     def prepare_peer(self, link: _netdev.Link) -> None:
         """Switches off what would come as something else than bytes on a wire, and on what redirected frames need."""
         veth, at = link.kind == "veth", "peer" if link.kind == "veth" else "here"
-        off = [*((PEER_OFF if veth else HERE_OFF) if self.receivers else ()), *([WHOLE] if veth and self.root else ())]
+        off = (PEER_OFF if veth else HERE_OFF) if self.receivers else []
         on = [POLLED] if veth and self.wires else []
         if not off and not on:
             return
@@ -129,6 +130,7 @@ class Port(Watching):
             return
         self.defer("offloads", lambda: self.troubles.extend(privileged.undo(facts["undo"])))
         self.told["offloads"] = switched(facts)
+        self.switched_whole = WHOLE in off and not set(_ethtool.GROUPS[WHOLE]) & set(facts["refused"])
         self.require_switched(facts, on)
 
     def require_switched(self, facts: dict[str, Any], on: list[str]) -> None:
@@ -307,6 +309,11 @@ class Port(Watching):
         slots = self.option("slots_", None) or 2048
         return Sizes(slots, slots, 2 * slots, slots)
 
+    @property
+    def checksums_are_whole(self) -> bool:
+        """Those of a wire are (zero-copy); a sender on this machine may leave them to us."""
+        return self.switched_whole or self.bound == "zero-copy"
+
     def used_queues(self, count: int) -> set[int]:
         """The queues that ends name; all of them where a receiver names none."""
         return set(range(count)) if 0 in self.receivers else {e.queue for e in self.ends}
@@ -379,6 +386,12 @@ class Port(Watching):
     def descriptors(self) -> list[tuple[_End, int, int]]:
         # A socket that sends is ready as long as its ring has room, and its timer looks again when it has not.
         return [(end, one.fd, select.POLLIN) for end in self.receivers.values() for one in end.sockets]
+
+    def leftovers(self) -> list[int]:
+        assert self.arena is not None
+        parts = [end.part for end in self.receivers.values() if end.part != NO_FRAME]
+        rings = [frame for one in self.sockets.values() for frame in one.frames(self.arena.frame_size)]
+        return [*rings, *parts, *super().leftovers()]
 
     def frames(self) -> dict[str, int]:
         found = dict.fromkeys(("to fill", "received", "to send", "with the kernel"), 0)

@@ -90,6 +90,9 @@ class Sizes:
             )
 
 
+MASK32 = 0xFFFF_FFFF
+
+
 @dataclass(frozen=True, slots=True)
 class Ring:
     """Where a ring is in memory: addresses of its words and of its first entry."""
@@ -242,6 +245,16 @@ class Socket:
             Owners.drop(self._arena, self.fd)
         os.close(self.fd)
         self.fd = -1
+
+    def frames(self, frame_size: int) -> list[int]:
+        """The frames in its rings; of a socket that is closed they stay where they are."""
+        found = []
+        for name, ring in self.rings.items():
+            first, end = (ctypes.c_uint32.from_address(at).value for at in (ring.consumer, ring.producer))
+            stride = ENTRY[name] // 8
+            words = (ctypes.c_uint64 * (ring.size * stride)).from_address(ring.entries)
+            found += [words[((first + i) % ring.size) * stride] // frame_size for i in range((end - first) & MASK32)]
+        return found
 
     def silence(self, quiet: int) -> None:
         """Puts another descriptor in the place of one whose device is gone, which would be ready for ever."""

@@ -3,7 +3,8 @@
 A port whose ends are all the same stays as it is, with what waits in its rings.  A device that only the new graph has
 is opened beside the old one, so that trouble comes before anything has changed.  Where an end is another (other words,
 or an end more or less) the device is opened anew while nobody runs.  A device that only the old graph had is closed
-behind it; what lies in the rings of a port that was closed comes home with the router's end.
+behind it.  What lies in the rings of a port that was closed comes home then; a port that cannot tell which frames these
+are has them on its account until the router ends.
 """
 
 from __future__ import annotations
@@ -57,17 +58,32 @@ class Change:
         self.closed = [self.table.all[key] for key in self.anew]
         for port in self.closed:
             port.close()
+            self.clear(port)
         for key, mine in self.anew.items():
             self.made[key] = self.table.opened(mine, self.arena)
             for end in mine:
                 end.initialize()
-        self.table.become({**self.kept, **self.made}, [*self.closed, *self.gone])
+        self.table.become({**self.kept, **self.made}, [p for p in (*self.closed, *self.gone) if p.opened])
         self.table.watch(router, self.made.values())
 
-    def finish(self) -> None:
+    def finish(self, router: Any) -> None:
         """Behind the old graph."""
         for port in self.gone:
             port.close()
+            router.at_rest(lambda port=port: self.clear(port))
+        self.table.gone = [port for port in self.table.gone if port.opened]
+
+    def clear(self, port: Port) -> None:
+        """Sends home what lies in the rings of a closed port, and frees them."""
+        frames = port.leftovers()
+        if len(set(frames)) == sum(port.all_frames().values()):
+            for frame in frames:
+                self.arena.give_frame(frame)
+            port.free()
+
+    def is_late(self, end: Any) -> bool:
+        """Whether an end has no port before the swap."""
+        return any(end is one for mine in self.anew.values() for one in mine)
 
 
 def _same(old: Sequence[_End], new: Sequence[_End]) -> bool:

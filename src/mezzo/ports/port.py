@@ -169,6 +169,11 @@ class Port:
         held = {f"faults of {end.name}": end.frames_held() for end in self.ends}
         return self.frames() | {place: n for place, n in held.items() if n}
 
+    def leftovers(self) -> list[int]:
+        """The frames in the rings of a port that is closed, as far as it can tell which."""
+        rings = [ring for end in self.ends if (ring := end._ring) is not None]
+        return [slot.frame for ring in rings for slot in ring.slots()]
+
     def longest(self) -> int:
         """The longest packet that it can send, bytes."""
         return 0xFFFF

@@ -149,6 +149,7 @@ class Reload:
     def prepare(self) -> None:
         router, plan = self.router, self.plan
         olds = {e.name: (i, e) for i, e in enumerate(self.before.elements)}
+        self.reopened = self._reopened()
         self.heirs: list[Heir] = []
         cells: list[dict[str, Any]] = []
         self.fresh: list[Element] = []
@@ -183,6 +184,16 @@ class Reload:
         old = next((e for e in self.before.elements if e.name == element.name), None)
         return type(old) is type(element)
 
+    def _reopened(self) -> set[str]:
+        """Ends of devices that do not go on as they are, because another end of theirs is another."""
+        sides = [
+            {(e.method, e.device_key, e.name) for e in plan.elements if hasattr(e, "make_port")}
+            for plan in (self.before, self.plan)
+        ]
+        changed = {(m, d) for m, d, name in sides[0] ^ sides[1]}
+        changed |= {(m, d) for m, d, name in sides[1] if self.what.get(name) != KEEP}
+        return {name for m, d, name in sides[1] if (m, d) in changed}
+
     def _orphans(self) -> list[tuple[int, str]]:
         """Places of packets that nobody takes over."""
         taken = {(h.old, name) for h in self.heirs for name in (*h.moved, *h.fitted)}
@@ -200,7 +211,8 @@ class Reload:
     def _heir(self, element: Element, new: int, old: int, was: Element) -> Heir:
         mine = {s.name: s for s in self.plan.program.instances[new].unit.states}
         its = {s.name: s for s in self.before.program.instances[old].unit.states}
-        if self.what.get(element.name, KEEP) == KEEP and mine == its and not self.what_changes(element, was):
+        stays = self.what.get(element.name, KEEP) == KEEP and element.name not in self.reopened
+        if stays and mine == its and not self.what_changes(element, was):
             return Heir(element.name, old, new, True, frozenset(mine))
         names = [n for n in element.hands_over(was) if n in mine and n in its and mine[n].kind == its[n].kind]
         moved = frozenset(n for n in names if mine[n] == its[n])
@@ -226,7 +238,7 @@ class Reload:
         troubles = []
         names = self.plan.by_name()
         for element in self.fresh:
-            if element.name not in names:
+            if element.name not in names or self.ports.is_late(element):
                 continue
             was = olds[element.name][1] if self.what.get(element.name) == HAND_OVER else None
             try:
@@ -348,7 +360,7 @@ class Reload:
             if id(element) not in kept and element.name in self.before.by_name():
                 self.router.forget(element)
                 element.cleanup()
-        self.ports.finish()
+        self.ports.finish(self.router)
 
 
 NOWHERE = 0xFFFF_FFFF
