@@ -27,9 +27,9 @@ class ICMPPingRewriter(_Pieces, _FlowHandlers):
     example = """
         p :: ICMPPingSource(10.0.0.1, 9.9.9.9, INTERVAL 0.1, LIMIT 3, VERBOSE false)
             -> [0] nat :: ICMPPingRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop);
-        nat[0] -> ICMPPingResponder -> c :: CheckICMPHeader -> [1] nat; nat[1] -> d :: CheckICMPHeader -> [0] p;
+        nat[0] -> ICMPPingResponder -> c :: CheckICMPHeader -> [1] nat; nat[1] -> Queue -> Unqueue -> [0] p;
     """
-    example_reads = {"nat.nmappings": "1", "c.drops": "0", "d.drops": "0"}
+    example_reads = {"nat.nmappings": "1", "c.drops": "0", "p.count": "3"}
 
     def times(self):
         return [0] * DATAGRAM + [self.timeout, 0]

@@ -29,7 +29,8 @@ class IPAddrPairRewriter(_FlowHandlers):
     example = """
         InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
             -> [0] nat :: IPAddrPairRewriter(pattern 1.0.0.1-1.0.0.9# - 0 1, drop);
-        nat[0] -> IPMirror -> [1] nat; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
+        InfiniteSource(DATA y, LIMIT 3) -> UDPIPEncap(9.9.9.9, 53, 1.0.0.1, 5000) -> [1] nat;
+        nat[0] -> Discard; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
     """
     example_reads = {"nat.nmappings": "1", "c.drops": "0", "back.count": "3"}
 
@@ -106,7 +107,8 @@ class IPAddrRewriter(IPAddrPairRewriter):
     example = """
         InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
             -> [0] nat :: IPAddrRewriter(pattern 1.0.0.1-1.0.0.9# - 0 1, drop);
-        nat[0] -> IPMirror -> [1] nat; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
+        InfiniteSource(DATA y, LIMIT 3) -> UDPIPEncap(9.9.9.9, 53, 1.0.0.1, 5000) -> [1] nat;
+        nat[0] -> Discard; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
     """
 
     def read_spec(self, text):

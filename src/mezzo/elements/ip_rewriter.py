@@ -66,7 +66,8 @@ class IPRewriter(_Pieces, _TransportHandlers):
     example = """
         InfiniteSource(DATA x, LIMIT 3) -> UDPIPEncap(10.0.0.2, 5000, 9.9.9.9, 53)
             -> [0] nat :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop);
-        nat[0] -> IPMirror -> [1] nat; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
+        InfiniteSource(DATA y, LIMIT 3) -> UDPIPEncap(9.9.9.9, 53, 1.0.0.1, 1024) -> [1] nat;
+        nat[0] -> Discard; nat[1] -> c :: CheckUDPHeader -> back :: Counter -> Discard;
     """
     example_reads = {"nat.nmappings": "1", "c.drops": "0", "back.count": "3"}
 
@@ -179,7 +180,7 @@ class TCPRewriter(IPRewriter):
         r :: TCPRewriter(pattern 1.0.0.1 1024-65535# - - 0 0);
         Idle -> r; r -> Discard;
     """
-    example_reads = {"r.nmappings": "0", "r.patterns": "1.0.0.1 1024-65535# - -"}
+    example_reads = {"r.nmappings": "0", "r.patterns": "1.0.0.1 1024-65535# - -\n"}
 
 
 class UDPRewriter(IPRewriter):
