@@ -13,7 +13,7 @@ help:
 	@echo "make test        style, types and all tests"
 	@echo "make check-fast  a quick look, in some seconds"
 	@echo "make bench       the benchmarks, as a table"
-	@echo "make docs        writes docs/elements and docs/targets.md from the classes"
+	@echo "make docs        writes docs/elements, docs/targets.md and docs/examples.md from what they are about"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || sh .ci/system python3-venv
@@ -51,6 +51,7 @@ check-fast: $(VENV)/.mezzo-test
 docs: $(VENV)/.mezzo
 	$(BIN)/mezzo help --write docs/elements
 	$(BIN)/mezzo elements --targets --write docs/targets.md
+	$(BIN)/python docs/examples.py
 
 bench: $(VENV)/.mezzo
 	$(BIN)/mezzo bench
