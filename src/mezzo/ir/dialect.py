@@ -148,8 +148,9 @@ class Lend(Stmt):
 
 @node
 class Adopt(Stmt):
-    """`name` = the frame, which was in a ring, as a packet of `length` bytes from `start`: its metadata fresh (but for
-    the gate, which TakeFrame clears), its bytes as they are.  Faults where it is not in a ring or the bytes are not in the frame."""
+    """`name` = the frame, which was in a ring, as a packet of `length` bytes from `start`: its bytes as they are, its
+    metadata fresh but for the gate, which TakeFrame clears.  Faults where it is not in a ring or the bytes are not in
+    the frame."""
 
     name: str
     frame: Expr  # u32
