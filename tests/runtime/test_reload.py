@@ -249,3 +249,20 @@ def test_the_number_of_threads_stays() -> None:
     text = "InfiniteSource -> Discard;"
     with router(text) as r, pytest.raises(MezzoError, match="number of threads"):
         r.reload(text, compile_text(text, threads=2))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_pipe_goes_on(threads: int) -> None:
+    """Its ends wake each other by what lies in the memory of the code that runs."""
+    name = f"reload{threads}"
+    text = (
+        f"InfiniteSource(LIMIT -1) -> Queue -> to :: ToDevice({name}{{1, METHOD PIPE);"
+        f"from :: FromDevice({name}}}1, METHOD PIPE) -> c :: Counter -> %s d :: Discard;"
+    )
+    with running(router(text % "", threads=threads)) as r:
+        for i in range(6):
+            assert not r.reload(text % ("", "Null ->")[i % 2 == 0]).lost
+            before = int(r.read("c.count"))
+            while int(r.read("c.count")) < before + 1000:
+                pass
+            assert r.conservation().balanced

@@ -274,6 +274,11 @@ class _Sleeper(Element):
             self.thread_bell = team.desks[team.thread_of(self)].bell
             self.events = self.router.watch(self, event, 0)
 
+    def moved(self, old):
+        """Python: the bell of a thread among several lies in the memory of the code that runs."""
+        if self.thread_bell:
+            self.thread_bell = self.router.team.desks[self.router.team.thread_of(self)].bell
+
     def is_tired(self) -> flag:
         """Is the scheduler about to put this thread to sleep?"""
         return load_acquire_u32(self.thread_bell + ASLEEP) != 0
