@@ -2,10 +2,11 @@
 //
 //   mezzo run examples/dhcp.click DEV=eth0 MAC1=020000000001 ADDR1=10.0.0.11
 //
-// IP is its own address, and that of the router and the name server which it tells; LEASE is the time in seconds, as four
-// bytes.  A DISCOVER gets an OFFER and a REQUEST an ACK, with the address that belongs to the client's Ethernet address,
-// written without colons; clients that are not known get no answer, and `unknown.count` counts them.  The first option
-// must be the message type, as usual clients have it.  It answers ARP and pings, so that a client can try its address.
+// IP is its own address, and that of the router and the name server which it tells; LEASE is the time in seconds, as
+// four bytes.  A DISCOVER gets an OFFER and a REQUEST an ACK, with the address that belongs to the client's Ethernet
+// address, written without colons; clients that are not known get no answer, and `unknown.count` counts them.  The
+// first option must be the message type, as usual clients have it; others do not matter, so let it be the only server.
+// It answers ARP and pings, so that a client can try its address.
 
 define($DEV eth0, $IP 10.0.0.1, $MASK 255.255.255.0, $LEASE \<00000e10>, $METHOD AUTO,
        $MAC1 020000000001, $ADDR1 10.0.0.11,

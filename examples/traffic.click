@@ -24,13 +24,20 @@ class[2] -> Strip(14) -> CheckIPHeader -> CheckUDPHeader
   -> back :: AverageCounter -> Discard;
 class[3] -> Discard;
 
-// One ping asks for the Ethernet address, so that no packet that counts has to wait for it.
-ICMPPingSource($IP, $TO, INTERVAL 10ms, LIMIT 1) -> arp;
+// Pings ask for the Ethernet address, so that no packet that counts has to wait for it.
+asker :: ICMPPingSource($IP, $TO, INTERVAL 0.1) -> arp;
 
 Script(
+  set looks 0,
   label ask,
   wait 20ms,
-  goto ask $(eq $(arp.table) ""),
+  set looks $(add $looks 1),
+  goto found $(gt $(arp.responses) 0),
+  goto ask $(lt $looks 250),
+  print "nobody has $TO",
+  stop,
+  label found,
+  write asker.active false,
   write source.active true);
 
 DriverManager(

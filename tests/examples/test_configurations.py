@@ -154,6 +154,14 @@ def test_traffic(lab: Laboratory) -> None:
 
 
 @live
+def test_traffic_to_nobody(lab: Laboratory) -> None:
+    lab.host("DEV", "10.5.0.2/24")
+    out, _ = lab.start("traffic.click", "IP=10.5.0.1", "TO=10.5.0.9").said()
+    assert out.splitlines()[0] == "nobody has 10.5.0.9"
+    assert out.splitlines()[1].startswith("sent 0 packets")
+
+
+@live
 def test_ping(lab: Laboratory) -> None:
     """Linux answers, and counts the same."""
     host = lab.host("DEV", "10.5.0.2/24")

@@ -94,7 +94,7 @@ class AggregateCounter(Element):
         if not self.by_bytes:
             return u64(p.anno_u32(EXTRA_PACKETS)) + 1 if self.multipacket else 1
         size = u64(p.length)
-        if self.ip_bytes and p.has_network:
+        if self.ip_bytes and p.has_network and p.network_offset <= i64(p.length):
             size = u64(i64(p.length) - p.network_offset)
         return size + p.anno_u32(EXTRA_LENGTH) if self.extra_length else size
 
