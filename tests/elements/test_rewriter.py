@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -428,3 +429,62 @@ def test_a_reload_keeps_the_flows() -> None:
             assert router.collect("out0") == [udp((US, 3000), WEB)]
             router.reload(text.format("3000-4000#", ", MAPPING_CAPACITY 10"))
             assert router.read("r.nmappings") == "0"
+
+
+def fuzzed(dice: random.Random) -> bytes:
+    """A packet of one of few flows, whole or in pieces, or spoiled."""
+    ends = [(f"10.0.0.{dice.randrange(3)}", dice.randrange(5000, 5004)), (f"9.9.9.{dice.randrange(2)}", 80)]
+    if dice.random() < 0.5:
+        ends = [ends[1], (US, dice.randrange(1023, 1032))]
+    data = bytes(dice.randrange(0, 40))
+    packet = udp(*ends, data) if dice.random() < 0.4 else tcp(*ends, data, dice.choice((ACK, SYN, FIN | ACK, RST)))
+    if dice.random() < 0.2:
+        return dice.choice(pieces(packet, 24))
+    if dice.random() < 0.2:
+        spoiled = bytearray(packet)
+        for _ in range(3):
+            spoiled[dice.randrange(6, len(packet))] = dice.randrange(256)
+        return bytes(spoiled[: dice.randrange(20, len(packet) + 1)])
+    return packet
+
+
+def check_table(router: Router) -> None:
+    """The two sides of the table tell the same."""
+    r = router.elements["r"]
+    flows = [f for life in range(6) for f in chain(r.newer, life)]
+    assert len(flows) == len(set(flows)) == r.count
+    keys = {r.find.get(key) for key, _ in r.find.items()}
+    assert {e >> 1 for e in keys} == set(flows)
+    assert len(keys) == len(r.find)
+    for key, e in r.find.items():
+        back, ports, state = r.mapping(e ^ 1)
+        assert key == (back << 32 & (1 << 64) - 1 | back >> 32) << 64 | r.turned(ports) << 32 | state >> 24 & 0xFF
+
+
+def chain(after: Any, start: int) -> list[int]:
+    found, at = [], after[start]
+    while at != start:
+        found.append(at)
+        at = after[at]
+    return found
+
+
+def test_random_packets_leave_the_table_whole_on_every_target() -> None:
+    for words in ("pattern 1.0.0.1 1024-1030? - - 0 1, drop", "pattern 1.0.0.1 1024 - - 0 1, keep 1 0"):
+        text = TICKING.format(
+            f"IPRewriter({words}, MAPPING_CAPACITY 6, GUARANTEE 0.2, UDP_TIMEOUT 1, TCP_DONE_TIMEOUT 1)"
+        )
+        seen = []
+        for target in target_names():
+            dice, got = random.Random(3), []
+            with Router.from_click(text, target=target, virtual=True, seed=5) as router:
+                for _ in range(60):
+                    for name in ("in0", "in1"):
+                        router.feed(name, [fuzzed(dice) for _ in range(5)])
+                    router.run(seconds=dice.choice((0.05, 0.3)))
+                    check_table(router)
+                    got.append([router.collect("out0"), router.collect("out1"), router.read("r.mappings")])
+                got.append(router.drops())
+            seen.append(got)
+        assert all(s == seen[0] for s in seen)
+        assert any("tcp" in step[2] and "udp" in step[2] for step in seen[0][:-1])

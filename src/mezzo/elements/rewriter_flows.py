@@ -83,7 +83,7 @@ DONE, TAKEN, FULL = range(3)  # what came of entering a flow by hand
 class _Flows(Element):
     """What rewriters have in common: arguments, the table of flows, and how new ones are made."""
 
-    ports, processing, flow = "1-/1-", "h/h", "#/#"
+    ports, processing, flow = "1-/1-", "h/h", "x/x"
     specs = Rest(Raw(), "what happens to new flows, for each input", least=1)
     mapping_capacity = Arg(Int(1, MOST_FLOWS), 65536, "most flows", positional=False)
     capacity = Arg(Int(1, MOST_FLOWS), None, "the same", positional=False)
@@ -221,6 +221,10 @@ class _Flows(Element):
         if target != 0:
             ports = (ports & 0xFFFF_0000) | target
         return ports
+
+    def begin(self, f: u32):
+        """A flow begins."""
+        return
 
     def own_port(self, ports: u32) -> u32:
         return ports >> 16
@@ -450,6 +454,7 @@ class _Flows(Element):
         return 2 * f
 
     def note(self, f: u32, addresses: u64, ports: u32, proto: u32, to: u64, to_ports: u32, forward: u32, reply: u32):
+        self.begin(f)
         state = (u64(self.tick()) << 32) | (u64(proto) << 24)
         ip = self.difference(addresses, to)
         inner = self.sum_up(ip + self.difference(u64(ports), u64(to_ports)))

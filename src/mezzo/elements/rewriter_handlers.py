@@ -102,7 +102,7 @@ class _FlowHandlers(_Flows):
     def patterns_text(self) -> str:
         made = [0] * len(self.shown)
         for f in self.living():
-            if self.life[f] != STATIC:
+            if self.life[f] != STATIC and self.owner[f] < len(made):  # a reload may have taken inputs away
                 made[self.owner[f]] += 1
         return "".join(f"{s.text} [{n}]\n" if n else f"{s.text}\n" for s, n in zip(self.shown, made, strict=True))
 
@@ -136,7 +136,20 @@ class _TransportHandlers(_FlowHandlers):
 
     def look_up(self, words: list[str]) -> str:
         found = self.after(*_tuple(words))
-        return "" if found is None else " ".join(_MARKS.sub(" ", self.flow_words(*found)).split())
+        return "" if found is None else self.plain_words(*found)
+
+    def plain_words(self, addresses: int, ports: int) -> str:
+        """As handlers are given flows."""
+        return " ".join(_MARKS.sub(" ", self.flow_words(addresses, ports)).split())
+
+    def plain(self, e: int) -> str:
+        """The packets that mapping `e` is for."""
+        back, ports, _ = self.mapping(e ^ 1)
+        return self.plain_words(back << 32 & NEVER | back >> 32, self.turned(ports))
+
+    def flow_of(self, words: list[str]) -> tuple[int, int, int]:
+        """(protocol, addresses, ports) of PROTO SADDR SPORT DADDR DPORT."""
+        return _tuple(words)
 
     def after(self, proto: int, addresses: int, ports: int) -> tuple[int, int] | None:
         """What addresses and ports become, where a living flow has them."""
