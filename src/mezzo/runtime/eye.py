@@ -21,7 +21,7 @@ from mezzo.base import MezzoError
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
-    from mezzo.targets.native.watched import Lens, Sight, Watched
+    from mezzo.targets.native.watched import Lens, Rows, Watched
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -159,8 +159,9 @@ class Eye:
 
     # -- sampling
 
-    def rest(self, viewer: Viewer, resting: bool) -> None:
-        """A viewer that looks only now and then: while all rest, packets run through the code without sights."""
+    def rest(self, viewer: Viewer, resting: bool, then: Callable[[Lens], None] = lambda lens: None) -> None:
+        """A viewer that looks only now and then: while all rest, packets run through the code without sights.
+        `then` is called by the way, with the viewer's lens."""
 
         def job() -> None:
             lens = self.lenses.get(viewer)
@@ -174,16 +175,17 @@ class Eye:
                 self._watched.shut()
             else:
                 self._watched.open(self._native)
+            then(lens)
 
         with self._turn:
             self.router.at_quiescence(job, lambda: None)
 
     # -- what was seen
 
-    def take(self, viewer: Viewer) -> tuple[list[Sight], int]:
-        """(rows not taken yet, how many were lost); at rest."""
+    def take(self, viewer: Viewer) -> Rows | None:
+        """Rows that were not taken yet; call it at rest, and read them elsewhere."""
         lens = self.lenses.get(viewer)
-        return lens.take() if lens is not None else ([], 0)
+        return lens.take() if lens is not None else None
 
     def time_ns(self, ticks: int) -> int:
         """The time since 1970 of a count of the CPU."""

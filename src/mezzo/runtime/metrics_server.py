@@ -77,7 +77,7 @@ class MetricsServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes in the middle is no trouble of ours."""
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self.shutdown()
         self.server_close()
         self.thread.join(2)

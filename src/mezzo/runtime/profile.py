@@ -1,6 +1,6 @@
 """The time that each element takes, sampled by slices.
 
-Now and then packets run through traced code for a moment (`SLICE_S` of every `EVERY_S`); it takes down the CPU's
+Now and then packets run through traced code for a moment (about `SLICE_S` of every `EVERY_S`); it takes down the CPU's
 counter where a packet goes into an element, where it was pulled out of one, and where a push ends.  For the rest of the
 time packets run through the code that they always do, so the cost is that of the slices.
 
@@ -22,10 +22,11 @@ from mezzo.runtime.eye import Viewer, eye_of
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
-    from mezzo.targets.native.watched import Sight
+    from mezzo.targets.native.watched import Lens, Rows, Sight
 
-EVERY_S, SLICE_S = 0.25, 0.002
-ROWS = 8192
+EVERY_S = 0.5
+SHORTEST_S, SLICE_S, LONGEST_S = 0.0002, 0.001, 0.01  # slices, by how soon there are enough rows
+ROWS = 2048
 PAUSE_NS = 200_000
 FADE = 0.8  # what a slice before counts for, against the one behind it
 
@@ -46,7 +47,8 @@ class Profile(Viewer):
     def __init__(self, router: Router) -> None:
         self.router, self.eye = router, eye_of(router)
         self.spent: dict[str, Spent] = {}
-        self.slices = 0
+        self.slices, self.slice_s = 0, SLICE_S
+        self.grabbed: Rows | None = None
         self.sight_ticks = 0.0
         self._ended = threading.Event()
         self.trouble = ""
@@ -58,13 +60,13 @@ class Profile(Viewer):
         try:
             self.sight_ticks = cost_of_a_sight(self.router.arena)
             self.eye.add(self)
-            self._pause(SLICE_S)
+            self._pause(self.slice_s)
             while not self._ended.is_set() and not self.router.closed:
-                self.eye.rest(self, True)
-                self.router.at_rest(self._take)
-                self._pause(EVERY_S - SLICE_S)
+                self.eye.rest(self, True, self._grab)
+                self._digest()
+                self._pause(EVERY_S)
                 self.eye.rest(self, False)
-                self._pause(SLICE_S)
+                self._pause(self.slice_s)
             self.eye.remove(self)
         except MezzoError as trouble:
             self.trouble = str(trouble)
@@ -77,12 +79,17 @@ class Profile(Viewer):
 
     # -- what the rows say
 
-    def _take(self) -> None:
-        rows, _ = self.eye.take(self)
-        lens = self.eye.lenses.get(self)
-        if lens is not None:
-            lens.clear()
-        clock = self.eye.clock
+    def _grab(self, lens: Lens) -> None:
+        """At rest, so it only copies."""
+        self.grabbed = lens.take()
+        lens.clear()
+        self.graph, self.elements = self.router.graph, self.router.elements
+        self.names = [linked.name for linked in self.router.plan.program.instances]
+
+    def _digest(self) -> None:
+        rows, clock = list(self.grabbed or ()), self.eye.clock
+        self.slice_s *= 0.5 if len(rows) >= ROWS else 1.5
+        self.slice_s = min(max(self.slice_s, SHORTEST_S), LONGEST_S)
         if len(rows) < 2 or clock is None:
             return
         self.slices += 1
@@ -117,16 +124,14 @@ class Profile(Viewer):
 
     def _neighbour(self, row: Sight, side: str) -> int | None:
         """The element at the other end, where that is one."""
-        router = self.router
-        name = router.plan.program.instances[row.instance].name
-        ends = getattr(router.graph, side)(name)
+        ends = getattr(self.graph, side)(self.names[row.instance])
         mine = [c for c in ends if (c.src_port if side == "outputs_of" else c.dst_port) == row.port]
         others = {(c.dst if side == "outputs_of" else c.src) for c in mine}
-        found = router.elements.get(others.pop()) if len(others) == 1 else None
+        found = self.elements.get(others.pop()) if len(others) == 1 else None
         return found.index if found is not None else None
 
     def _of(self, instance: int) -> Spent:
-        return self.spent.setdefault(self.router.plan.program.instances[instance].name, Spent())
+        return self.spent.setdefault(self.names[instance], Spent())
 
     # -- asking
 

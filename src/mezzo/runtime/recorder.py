@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ class Recorder(Viewer):
         self.dumps = 0
         self._drops: dict[tuple[str, str], int] = {}
         self._ports: dict[str, object] = {}
-        self._ended = threading.Event()
+        self._ended, self._turn = threading.Event(), threading.Lock()
 
     def start(self) -> None:
         eye_of(self.router).add(self)
@@ -67,8 +68,13 @@ class Recorder(Viewer):
     def _work(self) -> None:
         while not self._ended.wait(LOOK_S) and not self.router.closed:
             with contextlib.suppress(MezzoError):  # it was closed meanwhile
-                if self.look() and self.dumps < MOST_DUMPS:
-                    self.dump("a fault was counted")
+                self.settle()
+
+    def settle(self) -> None:
+        """Notes what is new, and writes all down where that is a fault."""
+        with self._turn:
+            if self.look() and self.dumps < MOST_DUMPS:
+                self.dump("a fault was counted")
 
     def look(self) -> bool:
         """Notes what is new; whether a fault is among it."""
@@ -104,13 +110,13 @@ class Recorder(Viewer):
         except OSError as trouble:
             self.router.say(f"recorder: {stem}: {trouble.strerror or trouble}")
             return []
-        self.router.say(f"recorder: {why}: {len(rows)} packets, {len(self.events)} events in {stem}.pcapng and .txt")
+        self.router.say(f"recorder: {why}: {len(seen)} packets, {len(self.events)} events in {stem}.pcapng and .txt")
         return [f"{stem}.pcapng", f"{stem}.txt"]
 
-    def _rows(self) -> tuple[list[Sight], list[str]]:
+    def _rows(self) -> tuple[Iterable[Sight], list[str]]:
         lens = eye_of(self.router).lenses.get(self)
         names = [linked.name for linked in self.router.plan.program.instances]
-        return (lens.last()[-self.packets :] if lens is not None else []), names
+        return (lens.last(self.packets) if lens is not None else ()), names
 
     def _write_packets(self, out: NotesWriter, seen: list[tuple[int, str, Sight]]) -> None:
         for time_ns, place, row in seen:

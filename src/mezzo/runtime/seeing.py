@@ -102,7 +102,7 @@ class Session:
         return self.end.is_set() or self.router.closed or now > self.until or now - self.read_at > LEASE_S
 
     def read(self) -> dict[str, Any]:
-        """What is new; at rest."""
+        """What is new."""
         self.read_at = time.monotonic()
         return {"state": self.state, **self.news()}
 
@@ -156,11 +156,8 @@ class TapSession(Session):
         eye_of(self.router).add(self.tap)
 
     def finish(self) -> None:
-        self.router.at_rest(self._keep)
-        eye_of(self.router).remove(self.tap)
-
-    def _keep(self) -> None:
         self.left = self.tap.read()
+        eye_of(self.router).remove(self.tap)
 
     def news(self) -> dict[str, Any]:
         found, self.left = [*self.left, *(self.tap.read() if self.state == "running" else [])], []

@@ -21,7 +21,11 @@ def metrics(router: Router) -> str:
 
 def snapshot(router: Router) -> str:
     """Counters of elements, queues, threads and ports, at one moment."""
-    found = {
+    return json.dumps(router.at_rest(lambda: _snapshot(router)))
+
+
+def _snapshot(router: Router) -> dict[str, Any]:
+    return {
         "time_ns": router.engine.epoch_ns + router.now_ns,
         "elements": [_element(router, e) for e in router.elements.values()],
         "wall_ns": time.monotonic_ns(),
@@ -30,7 +34,6 @@ def snapshot(router: Router) -> str:
         "pool": {"frames": router.arena.frames, "held": router.arena.held},
         "profile": [list(row) for row in _profile(router)],
     }
-    return json.dumps(found)
 
 
 def _profile(router: Router) -> list[tuple[str, str, float, float]]:

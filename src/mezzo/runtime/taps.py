@@ -18,7 +18,7 @@ from mezzo.runtime.filters import compile_filter
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
-    from mezzo.targets.native.watched import Lens, Sight
+    from mezzo.targets.native.watched import Lens, Rows, Sight
 
 EDGE = re.compile(r"\s*([^\s\[\]>]+?)?\s*(?:\[\s*(\d+)\s*\])?\s*->\s*(?:\[\s*(\d+)\s*\])?\s*([^\s\[\]]+)?\s*")
 ROWS = 4096
@@ -105,12 +105,13 @@ class Tap(Viewer):
                 self.before[self._point(into)] = name
 
     def read(self) -> list[Tapped]:
-        """What passed since the last time; call it where no packet code runs."""
+        """What passed since the last time."""
         eye = eye_of(self.router)
-        rows, lost = eye.take(self)
-        self.lost += lost
-        shift = eye.time_ns(0) if rows else 0
-        rate = eye.clock.rate() if eye.clock is not None else 1.0
+        rows: Rows | None = self.router.at_rest(lambda: eye.take(self))
+        if rows is None or eye.clock is None:
+            return []
+        self.lost += rows.lost
+        shift, rate = eye.time_ns(0), eye.clock.rate()
         found = []
         for row in rows:
             number = self._edge_of(row)

@@ -24,21 +24,29 @@ def seeing_arguments(group: argparse._ActionsContainer, natural: Any) -> None:
 @contextlib.contextmanager
 def seeing(router: Router, args: argparse.Namespace) -> Iterator[None]:
     """Metrics and the recorder, for as long as the router runs."""
-    server = metrics(router, args.metrics) if args.metrics else None
-    recorder = record(router, args) if args.recorder else None
+    with contextlib.ExitStack() as stack:
+        if args.recorder:
+            stack.enter_context(recording(router, args))
+        if args.metrics:
+            stack.enter_context(contextlib.closing(metrics(router, args.metrics)))
+        yield
+
+
+@contextlib.contextmanager
+def recording(router: Router, args: argparse.Namespace) -> Iterator[None]:
+    from mezzo.runtime.recorder import Recorder
+
+    recorder = Recorder(router, args.recorder, args.recorder_file)
+    recorder.start()
     try:
-        with on_signal(recorder) if recorder is not None else contextlib.nullcontext():
+        with on_signal(recorder):
             yield
+        recorder.settle()
     except Exception as trouble:
-        if recorder is not None:
-            recorder.dump(f"{type(trouble).__name__}: {trouble}")
+        recorder.dump(f"{type(trouble).__name__}: {trouble}")
         raise
     finally:
-        if recorder is not None:
-            recorder.look()
-            recorder.stop()
-        if server is not None:
-            server.stop()
+        recorder.stop()
 
 
 def metrics(router: Router, address: str) -> Any:
@@ -49,14 +57,6 @@ def metrics(router: Router, address: str) -> Any:
     if not wanted[1]:
         print(f"metrics on http://{server.where}/metrics", file=sys.stderr, flush=True)
     return server
-
-
-def record(router: Router, args: argparse.Namespace) -> Any:
-    from mezzo.runtime.recorder import Recorder
-
-    recorder = Recorder(router, args.recorder, args.recorder_file)
-    recorder.start()
-    return recorder
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ from mezzo.targets.native.layout import LEFT, OUT, RUNTIME
 from mezzo.targets.native.run import DOOR, Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mezzo.targets.native.threads import Engines
 
@@ -58,6 +58,25 @@ class Sight:
     data: bytes
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows as they were copied, quickly, while packets rested; they may be read later."""
+
+    memory: bytes
+    stride: int
+    lost: int = 0
+
+    def __len__(self) -> int:
+        return len(self.memory) // self.stride
+
+    def __iter__(self) -> Iterator[Sight]:
+        for start in range(0, len(self.memory), self.stride):
+            ticks, instance, port, frame, length, thread = _HEAD.unpack_from(self.memory, start)
+            data = self.memory[start + ROW : start + min(ROW + length, self.stride)]
+            is_out, is_left = bool(port & OUT), bool(port & LEFT)
+            yield Sight(ticks, instance, port & ~(OUT | LEFT), is_out, is_left, frame, length, thread, data)
+
+
 class Lens:
     """What one viewer wants and gets.  `wanted[i]`: sights of instance i; `rows` a power of two."""
 
@@ -78,23 +97,22 @@ class Lens:
     def clear(self) -> None:
         self._place[0] = self._read = 0
 
-    def take(self) -> tuple[list[Sight], int]:
-        """Rows that were not taken yet, and how many were lost; no packet code may run meanwhile."""
+    def take(self) -> Rows:
+        """Rows that were not taken yet; no packet code may run meanwhile."""
         end = min(self.count, self.rows) if self.kind == TIMES else self.count
         begin = self._read if self.kind == TIMES else max(self._read, end - self.rows)
         lost, self._read = begin - self._read, end
-        return [self._row(n & (self.rows - 1)) for n in range(begin, end)], lost
+        return Rows(self._copy(begin, end), self.stride, lost)
 
-    def last(self) -> list[Sight]:
-        """All rows there are, the oldest first."""
-        return [self._row(n & (self.rows - 1)) for n in range(max(0, self.count - self.rows), self.count)]
+    def last(self, most: int) -> Rows:
+        """The last rows there are, at most so many."""
+        return Rows(self._copy(max(0, self.count - min(self.rows, most)), self.count), self.stride)
 
-    def _row(self, at: int) -> Sight:
-        start = at * self.stride
-        ticks, instance, port, frame, length, thread = _HEAD.unpack_from(self._memory, start)
-        data = self._memory[start + ROW : start + ROW + min(length, self.snap)]
-        is_out, is_left = bool(port & OUT), bool(port & LEFT)
-        return Sight(ticks, instance, port & ~(OUT | LEFT), is_out, is_left, frame, length, thread, data)
+    def _copy(self, begin: int, end: int) -> bytes:
+        first, count = begin & (self.rows - 1), end - begin
+        head = min(count, self.rows - first)
+        whole, start = memoryview(self._memory), first * self.stride
+        return bytes(whole[start : start + head * self.stride]) + bytes(whole[: (count - head) * self.stride])
 
     def code(self, number: int, arena: Arena) -> str:
         """What the eye does for this viewer."""
@@ -118,25 +136,40 @@ class Lens:
         if self.kind == TIMES:
             text += f"  %full{n} = icmp uge i64 %n{n}, {self.rows}\n"
             text += f"  br i1 %full{n}, label %ask{n + 1}, label %row{n}\nrow{n}:\n"
+        text += f"{_ticks(f't{n}')}{_packet(n, arena)}"
         text += f"  %slot{n} = and i64 %n{n}, {self.rows - 1}\n  %off{n} = mul i64 %slot{n}, {self.stride}\n"
         text += f"  %to{n} = getelementptr i8, ptr inttoptr (i64 {memory} to ptr), i64 %off{n}\n"
-        fields = (("i64 %t", 0), ("i32 %i", 8), ("i32 %port", 12), ("i32 %p", 16), ("i32 %length", 20), ("ptr %a", 24))
-        for value, at in fields:
+        fields = (f"i64 %t{n}", "i32 %i", "i32 %port", "i32 %p", f"i32 %length{n}", "ptr %a")
+        for value, at in zip(fields, (0, 8, 12, 16, 20, 24), strict=True):
             text += f"  %f{n}.{at} = getelementptr i8, ptr %to{n}, i64 {at}\n  store {value}, ptr %f{n}.{at}\n"
         if self.snap:
             text += (
-                f"  %cut{n} = call i32 @llvm.umin.i32(i32 %length, i32 {self.snap})\n"
+                f"  %cut{n} = call i32 @llvm.umin.i32(i32 %length{n}, i32 {self.snap})\n"
                 f"  %body{n} = getelementptr i8, ptr %to{n}, i64 {ROW}\n"
-                f"  call void @llvm.memcpy.p0.p0.i32(ptr %body{n}, ptr %bytes, i32 %cut{n}, i1 false)\n"
+                f"  call void @llvm.memcpy.p0.p0.i32(ptr %body{n}, ptr %bytes{n}, i32 %cut{n}, i1 false)\n"
             )
         return text + f"  br label %ask{n + 1}\n"
 
 
-def _ticks() -> str:
-    """What reads the CPU's counter into %t."""
+def _packet(n: int, arena: Arena) -> str:
+    """What finds the packet's %length and %bytes."""
+    data, end = META["data"][0], META["end"][0]
+    return (
+        f"  %frame{n} = zext i32 %p to i64\n  %m{n}.0 = mul i64 %frame{n}, {META_SIZE}\n"
+        f"  %m{n}.1 = add i64 %m{n}.0, {arena.meta_offset}\n  %meta{n} = getelementptr i8, ptr %a, i64 %m{n}.1\n"
+        f"  %start.at{n} = getelementptr i8, ptr %meta{n}, i64 {data}\n  %start{n} = load i32, ptr %start.at{n}\n"
+        f"  %end.at{n} = getelementptr i8, ptr %meta{n}, i64 {end}\n  %end{n} = load i32, ptr %end.at{n}\n"
+        f"  %length{n} = sub i32 %end{n}, %start{n}\n  %d{n}.0 = mul i64 %frame{n}, {arena.frame_size}\n"
+        f"  %d{n}.1 = add i64 %d{n}.0, {arena.data_offset}\n  %d{n}.2 = zext i32 %start{n} to i64\n"
+        f"  %d{n}.3 = add i64 %d{n}.1, %d{n}.2\n  %bytes{n} = getelementptr i8, ptr %a, i64 %d{n}.3\n"
+    )
+
+
+def _ticks(name: str) -> str:
+    """What reads the CPU's counter."""
     if platform.machine() == "aarch64":  # the cycle counter is the kernel's there; this one is everybody's
-        return '  %t = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()\n'
-    return "  %t = call i64 @llvm.readcyclecounter()\n"
+        return f'  %{name} = call i64 asm sideeffect "mrs $0, cntvct_el0", "=r"()\n'
+    return f"  %{name} = call i64 @llvm.readcyclecounter()\n"
 
 
 def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
@@ -144,13 +177,7 @@ def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
     head = (
         "define void @eye(i32 %i, i32 %port, i32 %p, ptr %c, ptr %a) {\n  %wide = zext i32 %i to i64\n"
         f"  %bit = and i32 %port, {LEFT}\n  %left = icmp ne i32 %bit, 0\n"
-        f"{_ticks()}  %frame = zext i32 %p to i64\n  %m0 = mul i64 %frame, {META_SIZE}\n"
-        f"  %m1 = add i64 %m0, {arena.meta_offset}\n  %meta = getelementptr i8, ptr %a, i64 %m1\n"
-        f"  %start.at = getelementptr i8, ptr %meta, i64 {META['data'][0]}\n  %start = load i32, ptr %start.at\n"
-        f"  %end.at = getelementptr i8, ptr %meta, i64 {META['end'][0]}\n  %end = load i32, ptr %end.at\n"
-        f"  %length = sub i32 %end, %start\n  %d0 = mul i64 %frame, {arena.frame_size}\n"
-        f"  %d1 = add i64 %d0, {arena.data_offset}\n  %d2 = zext i32 %start to i64\n  %d3 = add i64 %d1, %d2\n"
-        "  %bytes = getelementptr i8, ptr %a, i64 %d3\n  br label %ask0\n"
+        "  br label %ask0\n"
     )
     body = "".join(lens.code(n, arena) for n, lens in enumerate(lenses))
     return (
@@ -159,7 +186,7 @@ def eye_text(lenses: Sequence[Lens], arena: Arena) -> str:
         "  %k = phi i64 [ 0, %0 ], [ %next, %again ]\n  call void @eye(i32 0, i32 0, i32 0, ptr null, ptr %a)\n"
         "  %next = add i64 %k, 1\n  %more = icmp ult i64 %next, %n\n  br i1 %more, label %again, label %end\n"
         "end:\n  ret void\n}\n"
-        "define i64 @ticks() {\n" + _ticks() + "  ret i64 %t\n}\n"
+        "define i64 @ticks() {\n" + _ticks("t") + "  ret i64 %t\n}\n"
         "declare i64 @llvm.readcyclecounter()\ndeclare i32 @llvm.umin.i32(i32, i32)\n"
         "declare void @llvm.memcpy.p0.p0.i32(ptr, ptr, i32, i1)\n"
     )
@@ -188,8 +215,7 @@ def cost_of_a_sight(arena: Arena) -> float:
     lens.wanted[0] = 1
     eye = Eye([lens], arena)
     eye.spin(1024, arena.address)
-    rows, _ = lens.take()
-    steps = sorted(b.ticks - a.ticks for a, b in pairwise(rows))
+    steps = sorted(b.ticks - a.ticks for a, b in pairwise(lens.take()))
     return float(steps[len(steps) // 2])
 
 
