@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
-from mezzo.runtime.handlers import CHANGES, HandlerError, Handlers
+from mezzo.runtime.handlers import BESIDE, CHANGES, HandlerError, Handlers
 from mezzo.runtime.threads import CALL, STOP, Team
 
 if TYPE_CHECKING:
@@ -205,6 +205,8 @@ class Asking:
         plain = self.handlers.plain(path)
         if plain is not None:
             return plain()
+        if path in BESIDE:
+            return str(self.handlers.read(path, argument))
         return str(self._at_rest(lambda: self.handlers.read(path, argument)))
 
     def write(self, path: str, text: str = "") -> None:

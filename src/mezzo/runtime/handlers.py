@@ -64,7 +64,7 @@ class Handlers:
     def find(self, path: str) -> tuple[Element | None, Handler]:
         """The element (None: the router itself) and the handler of a path."""
         owner, dot, name = path.rpartition(".")
-        if not dot:
+        if not dot or path in GLOBAL:
             found = GLOBAL.get(path)
             if found is not None:
                 return None, found
@@ -315,3 +315,4 @@ GLOBAL = {
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }
 CHANGES = {name: GLOBAL[name].write for name in ("hotconfig", "replace")}  # take long, and need rest only for a moment
+BESIDE = frozenset({"look", "metrics", "snapshot"})  # reads that ask for rest themselves, as briefly as they can

@@ -29,14 +29,13 @@ class Reading:
         counts, had = e["counts"], old.get("counts", {})
         packets = counts.get("count")
         dropped = sum(e["drops"].values())
-        rate = lambda now, was: max(now - was, 0) / passed  # noqa: E731
         return {
             "element": e["name"],
             "class": e["class"],
             "packets": packets,
-            "packet_rate": rate(packets, had.get("count", packets)) if packets is not None else None,
+            "packet_rate": max(packets - had.get("count", packets), 0) / passed if packets is not None else None,
             "drops": dropped,
-            "drop_rate": rate(dropped, sum(old.get("drops", e["drops"]).values())),
+            "drop_rate": max(dropped - sum(old.get("drops", e["drops"]).values()), 0) / passed,
             "reasons": e["drops"],
             "queue": e.get("queue"),
             "share": spent[0] if spent else None,
