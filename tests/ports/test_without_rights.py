@@ -124,7 +124,8 @@ def test_the_kernels_level_without_a_right(pair):
             time.sleep(0.01)
         out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
-    assert re.fullmatch(r"f.risen:\n3\nt.count:\n(\d+)\ncaps 0 no new True\n", out) and int(out.split()[3]) >= 3
+    told = re.fullmatch(r"f.risen:\n(\d+)\nt.count:\n(\d+)\ncaps 0 no new True\n", out)
+    assert told is not None and min(map(int, told.groups())) >= 3  # more came where the third was seen late
 
 
 def test_the_right_that_the_kernels_level_needs_beside_is_said(pair):

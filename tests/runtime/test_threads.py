@@ -10,7 +10,22 @@ import time
 import pytest
 
 from mezzo.base import MezzoError
-from mezzo.elements import Arg, Array, Element, Int, Packet, Port, i64, libc, library, python, u32, u64
+from mezzo.elements import (
+    Arg,
+    Array,
+    Element,
+    Int,
+    Packet,
+    Port,
+    i64,
+    libc,
+    library,
+    load_acquire_u32,
+    now,
+    python,
+    u32,
+    u64,
+)
 from mezzo.packet.arena import Arena
 from mezzo.pipeline import compile_text
 from mezzo.runtime import Router
@@ -153,27 +168,52 @@ class Rounds(Element):
 
 
 def test_a_sleeper_is_woken_by_every_single_packet() -> None:
-    """The thread at the other end has gone to sleep each time (it spins for 20 µs only)."""
+    """One packet goes round, and waits each time until the other thread goes to sleep.
+
+    A lost wake-up would leave it in `a` for ever: thread 0 is not done before, and nobody else wakes thread 1.
+    """
     text = """
-        StaticThreadSched(r 0, u 1);
-        r :: RatedSource(RATE 2000, LIMIT 60) -> q :: Queue -> u :: Unqueue -> l :: Late -> Discard;
+        StaticThreadSched(first 0, w 0, u 1);
+        f :: Feed -> Queue -> first :: Unqueue -> b :: Queue(10);
+        b -> w :: WakesSleeper(200) -> a :: Queue(10) -> u :: Unqueue -> b;
     """
     with Router.from_click(text, threads=2) as router:
+        sleeper = router.engine.engines[1].cells[0]
+        router.elements["w"].bell = sleeper["bell"].value
+        router.feed("f", [bytes(60)])
         finish(router)
-        assert router.read("l.count") == "60"
-        assert int(router.engine.engines[1].cells[0]["sleeps"].value) >= 20
+        assert router.read("w.count") == "200"
+        assert int(sleeper["sleeps"].value) >= 20  # else it was found awake still, between its word and its sleep
 
 
 @library.register
-class Late(Element):
-    """Counts."""
+class WakesSleeper(Element):
+    """Passes the packet on when a thread has said that it sleeps: at once, or up to 210 µs later."""
 
+    ports, processing, runtime = "1/1-2", "l/h", True
+    most = Arg(Int(), 1000)
+    bell: u64
+    since: u64
     count: u64
     reads = ("count",)
 
-    def process(self, p: Packet) -> Port:
+    def task(self) -> bool:
+        if self.count == self.most:
+            return False
+        if load_acquire_u32(self.bell) == 0:
+            self.since = now()
+            return True
+        if now() - self.since < (self.count % 8) * 30_000:
+            return True
+        p = self.pull(0)
+        if p is None:
+            return True
         self.count += 1
-        return 0
+        if self.count == self.most:
+            self.push(1, p, "enough")
+        else:
+            self.push(0, p)
+        return True
 
 
 @library.register
