@@ -25,7 +25,7 @@ from mezzo.ir.types import BOOL, PACKET, U8, U32, U64
 from mezzo.packet.arena import Packet
 from mezzo.pipeline import compile_text
 from mezzo.targets import kernel, load_target, python
-from mezzo.targets.kernel.punt import COST, COSTLY, Half, adds, half_of, sets
+from mezzo.targets.kernel.punt import COST, COSTLY, Half, adds, adds_in_arrays, half_of, sets
 from mezzo.targets.python.build import build_unit
 from mezzo.targets.python.run import Instance
 from mezzo.tools import _agree
@@ -148,6 +148,14 @@ def test_a_loop_counts_by_its_rounds() -> None:
 def test_ways_that_set_what_others_may_set_are_left() -> None:
     unit = process(ops.If(IS_7, (ops.Put("last", c(1)),)), bump("n"), RETURN)
     assert half_of(unit).is_whole and (sets(unit), adds(unit)) == ({"last"}, {"n"})
+    own = ops.Index(U64, "counts", c(1))
+    grow = ops.Store("counts", c(1), ops.Bin("add", U64, own, c(1, U64)))
+    arrays = (State("counts", "array", U64, 4),)
+    for what in (ops.Bin("mul", U64, own, c(2, U64)), ops.Bin("add", U64, own, own), c(7, U64)):
+        other = ops.Store("counts", c(1), what)
+        assert sets(process(other, RETURN, states=arrays)) == {"counts"}
+    grows = process(grow, RETURN, states=arrays)
+    assert (sets(grows), adds_in_arrays(grows)) == (set(), {"counts"})
     half = half_of(unit, raced=frozenset({"last"}))
     assert body_of(half) == (UP_IF_7, bump("n"), RETURN)
     assert "it changes `last`, which it also reads" in half.ups[0].message

@@ -10,6 +10,7 @@ import pytest
 
 from mezzo.base import bpf
 from mezzo.ir import ops
+from mezzo.ir.growth import array_growth
 from mezzo.ir.module import Function, Linked, Param, Program, State, Unit
 from mezzo.ir.ops import Body
 from mezzo.ir.types import BOOL, I64, KILL, PACKET, U8, U16, U32, U48, U64, U128, Type
@@ -143,6 +144,20 @@ def test_what_native_code_looks_at_has_no_lanes(both: Any) -> None:
     it.arrive(repeat=4)
     it.push()
     assert (it.ask("get_n"), it.cells["n"].value) == (15, 15)
+    assert "atomicrmw add" in it.engine.code.assembly()
+
+
+@pytest.mark.parametrize("size", [8, 3000])
+def test_elements_of_arrays_that_grow(both: Any, size: int) -> None:
+    """Both add atomically, in the same memory."""
+    grow = ops.Store("a", loc("i"), ops.Bin("add", U64, ops.Index(U64, "a", loc("i")), c(3, U64)))
+    assert array_growth(grow) == c(3, U64)
+    body = (ops.Set("i", KEY), grow)
+    it = both(unit(body, states=(State("a", "array", U64, size),)), before=1)
+    it.arrive(5, repeat=4)
+    it.push(5)
+    it.arrive(size - 1 & 7)
+    assert (it.cells["a"][5], it.cells["a"][size - 1 & 7]) == (15, 3)
     assert "atomicrmw add" in it.engine.code.assembly()
 
 

@@ -1,5 +1,5 @@
-"""A scalar that grows: `count += n` and `count -= n` as the IR has them.  Several threads may do it at once, by atomic
-additions."""
+"""A scalar that grows, `count += n` and `count -= n` as the IR has them, or an array's element.  Several threads may do
+it at once, by atomic additions."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ def growth(node: object) -> ops.Expr | None:
     }
     for own, other in ways.get(value.op, ()):
         if isinstance(own, ops.Get) and own.state == node.state and not _looks_at(other, node.state):
+            return other
+    return None
+
+
+def array_growth(node: object) -> ops.Expr | None:
+    """The same of an array's element, `counts[i] += n`."""
+    if not isinstance(node, ops.Store) or not isinstance(node.index, ops.Local | ops.Const):
+        return None
+    value = node.value
+    if not isinstance(value, ops.Bin) or value.op != "add" or value.type.bits not in (32, 64):
+        return None
+    own = ops.Index(value.type, node.state, node.index)
+    for mine, other in ((value.a, value.b), (value.b, value.a)):
+        if mine == own and not any(isinstance(n, ops.Call | ops.Index) for n in nodes(other)):
             return other
     return None
 

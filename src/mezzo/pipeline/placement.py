@@ -31,7 +31,7 @@ from mezzo.pipeline.wire import WIRE, has_wire
 from mezzo.pipeline.wishes import Wish
 from mezzo.targets.kernel.layout import looked_at
 from mezzo.targets.kernel.plan import GONE, KernelPlan, Port
-from mezzo.targets.kernel.punt import adds, sets
+from mezzo.targets.kernel.punt import adds, adds_in_arrays, sets
 
 RARE = 100  # nodes of an element that only wrong packets reach
 
@@ -165,7 +165,8 @@ class _Placer(Reach):
         key = unit.digest, whole.digest, native
         if key not in self.changed:
             added = adds(unit) & self.looked_at(i) if native else set()
-            self.changed[key] = frozenset((sets(unit) & read_by_packets(whole)) | added)
+            changed = sets(unit) | adds_in_arrays(unit) & sets(whole)
+            self.changed[key] = frozenset((changed & read_by_packets(whole)) | added)
         return self.changed[key] - set(type(self.elements[i]).racy)
 
     # -- the plan

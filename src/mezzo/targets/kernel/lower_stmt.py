@@ -7,7 +7,7 @@ from typing import Any
 
 from mezzo.ir import ops
 from mezzo.ir.cost import rounds
-from mezzo.ir.growth import growth
+from mezzo.ir.growth import array_growth, growth
 from mezzo.ir.ops import KILL, Body, Const, Expr
 from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET
@@ -237,8 +237,13 @@ def _put(f: Frame, s: ops.Put) -> None:
 
 
 def _store(f: Frame, s: ops.Store) -> None:
+    type, grows = s.value.type, array_growth(s)
+    if grows is not None:
+        index, by = value(f, s.index), value(f, grows)
+        at = element(f, s.state, index)
+        f.t.do(f"atomicrmw add ptr {at}, {ll(type)} {by} monotonic, align {type.bits // 8}")
+        return
     index, v = value(f, s.index), value(f, s.value)
-    type = s.value.type
     f.t.store(ll_mem(type), f.as_mem(type, v), element(f, s.state, index))
 
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from mezzo.base import Diagnostic, Span
 from mezzo.ir import ops
 from mezzo.ir.cost import rounds
-from mezzo.ir.growth import growth
+from mezzo.ir.growth import array_growth, growth
 from mezzo.ir.module import Function, Linked, Unit
 from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET, U32
@@ -83,9 +83,15 @@ def half_of_linked(linked: Linked, most: int | None = COSTLY) -> Half:
 
 
 def sets(unit: Unit) -> set[str]:
-    """State that packets set in it, other than by adding to a scalar."""
+    """State that packets set in it, other than by adding to a scalar, or to an array's element."""
     found = (n for f in packet_functions(unit) for n in nodes(f.body) if isinstance(n, _SETS))
-    return {n.state for n in found if growth(n) is None}
+    return {n.state for n in found if growth(n) is None and array_growth(n) is None}
+
+
+def adds_in_arrays(unit: Unit) -> set[str]:
+    """Arrays to whose elements packets add in it."""
+    found = (n for f in packet_functions(unit) for n in nodes(f.body) if isinstance(n, ops.Store))
+    return {n.state for n in found if array_growth(n) is not None}
 
 
 def adds(unit: Unit) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mezzo.ir import ops
-from mezzo.ir.growth import growth
+from mezzo.ir.growth import array_growth, growth
 from mezzo.ir.ops import KILL, Body, Const, Expr, Local
 from mezzo.ir.types import PACKET
 from mezzo.packet.arena import ANNO_SIZE, META, UNSET
@@ -433,6 +433,10 @@ def _put(f: Frame, s: ops.Put) -> None:
 
 def _store(f: Frame, s: ops.Store) -> None:
     state, _ = f.state(s.state)
+    if s.state in f.site.common and (grows := array_growth(s)) is not None:
+        index, by = value(f, s.index), value(f, grows)
+        add(f.t, f.t.gep(array_body(f, s.state), f.element(state, index)), ll_mem(state.type), by)
+        return
     index, v = value(f, s.index), value(f, s.value)
     at = f.element(state, index)
     f.store_value(state.type, v, f.t.gep(array_body(f, s.state), at), 0, "array", f.volatile(s.state))
