@@ -71,6 +71,7 @@ def test_sums_are_those_of_a_fresh_packet(vectors: Any) -> None:
     vectors(text, {"in0": give + answers}, {"out0": want + back}, drops={})
 
 
+@pytest.mark.slow
 def test_the_destination_annotation_follows(vectors: Any) -> None:
     shows = "-> c :: IPClassifier(dst host 10.0.0.9, -)"
     for words, value in (("", "0a000009"), (", DST_ANNO false", "09090909")):
@@ -144,6 +145,7 @@ def test_without_a_range_the_newer_flow_has_the_replies(vectors: Any) -> None:
     vectors(text, give, {"out0": [udp((US, 1024), WEB)] * 2, "out1": [udp(WEB, B)]}, {"r.nmappings": "1"}, {})
 
 
+@pytest.mark.slow
 def test_named_patterns_and_mappers(vectors: Any) -> None:
     named = "IPRewriterPatterns(web 1.0.0.1 1024-65535# - -);" + NAT.format("IPRewriter(pattern web 0 1, drop)")
     vectors(named, {"in0": [udp(A, WEB)]}, {"out0": [udp((US, 1024), WEB)]}, drops={})
@@ -184,6 +186,7 @@ def test_Co05_fragments_go_the_way_of_the_first(vectors: Any) -> None:
     vectors(NAT.format(NAPT), {"in0": [other, first]}, {"out0": [got_first]}, drops=GONE)
 
 
+@pytest.mark.slow
 def test_Co05_pieces_are_forgotten() -> None:
     first, last = pieces(udp(A, WEB, bytes(40)), 24)
     for target in target_names():
@@ -201,6 +204,7 @@ def test_Co05_pieces_are_forgotten() -> None:
             assert len(router.collect("out0")) == 1101
 
 
+@pytest.mark.slow
 def test_Co06_hairpin() -> None:
     """A inside reaches B inside by the outside address: what leaves for ourselves comes back in."""
     server, outside = ("10.0.0.9", 8080), (US, 80)
@@ -259,6 +263,7 @@ def test_Co07_lifetimes_of_udp() -> None:
             assert alive(router) == 0
 
 
+@pytest.mark.slow
 def test_Co07_lifetimes_of_tcp() -> None:
     for target in target_names():
         text = TICKING.format(NAPT.replace("drop", "drop, TCP_TIMEOUT 1000"))
@@ -287,6 +292,7 @@ def test_Co07_lifetimes_of_tcp() -> None:
             assert "exp 40.0s" in router.read("r.tcp_mappings")
 
 
+@pytest.mark.slow
 def test_packets_keep_a_flow_alive() -> None:
     text = TICKING.format("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop, UDP_TIMEOUT 0.5)")
     for target in target_names():
@@ -302,6 +308,7 @@ def test_packets_keep_a_flow_alive() -> None:
             assert alive(router) == 1
 
 
+@pytest.mark.slow
 def test_a_full_table_loses_who_was_quiet_longest_or_nobody() -> None:
     text = TICKING.format("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop, MAPPING_CAPACITY 2, GUARANTEE 5)")
     for target in target_names():
@@ -321,6 +328,7 @@ def test_a_full_table_loses_who_was_quiet_longest_or_nobody() -> None:
 ROW = "udp 10.0.{}.{} 5000 9.9.9.9 53 => 1.0.0.1 {} 9.9.9.9 53"
 
 
+@pytest.mark.slow
 def test_Co08_mappings_from_outside() -> None:
     with Router.from_click(NAT.format(NAPT), target="native", virtual=True) as router:
         rows = [ROW.format(i // 250, i % 250, 1024 + i) for i in range(10_000)]
@@ -340,6 +348,7 @@ def test_Co08_mappings_from_outside() -> None:
         assert (router.read("r.nmappings"), router.read("r.mappings")) == ("0", "")
 
 
+@pytest.mark.slow
 def test_Co08_batches_are_whole_or_nothing_and_say_why() -> None:
     text = NAT.format("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop, MAPPING_CAPACITY 3)")
     for target in target_names():
@@ -407,11 +416,29 @@ def test_mistakes_are_told(words: str, why: str) -> None:
         Router.from_click(NAT.format(f"IPRewriter({words})"), virtual=True)
 
 
+@pytest.mark.parametrize(
+    ("mapper", "why"),
+    [
+        ("SourceIPHashMapper(0 1, - - 1.2.3.4 - 0 1 1)", "expected NODES SEED"),
+        ("SourceIPHashMapper(10 1)", "expected NODES SEED"),
+        ("SourceIPHashMapper(10 1, - - 1.2.3.4 - 0 1 x)", "has no ID"),
+        (f"RoundRobinIPMapper({', '.join(['- - 1.2.3.4 - 0 1'] * 257)})", "256 at most"),
+        ("RoundRobinIPMapper(- - 1.2.3.4 - 0)", "`-` is not an output"),
+        ("IPRewriterPatterns(p 1.0.0.1 5 -)", "is no pattern"),
+        ("IPRewriterPatterns(p 1.0.0.1 5 - -, p 1.0.0.2 5 - -)", "is a pattern already"),
+    ],
+)
+def test_mistakes_of_mappers_are_told(mapper: str, why: str) -> None:
+    with pytest.raises(MezzoError, match=why):
+        Router.from_click(f"m :: {mapper};" + NAT.format("IPRewriter(m, drop)"), virtual=True)
+
+
 def test_tcp_rewriter_leaves_udp_alone(vectors: Any) -> None:
     text = NAT.format("TCPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)")
     vectors(text, {"in0": [udp(A, WEB), tcp(A, WEB)]}, {"out0": [tcp((US, 1024), WEB)]}, drops=GONE)
 
 
+@pytest.mark.slow
 def test_a_reload_keeps_the_flows() -> None:
     text = NAT.format("IPRewriter(pattern 1.0.0.1 {} - - 0 1, drop{})")
     for target in target_names():
@@ -469,6 +496,7 @@ def chain(after: Any, start: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_random_packets_leave_the_table_whole_on_every_target() -> None:
     for words in ("pattern 1.0.0.1 1024-1030? - - 0 1, drop", "pattern 1.0.0.1 1024 - - 0 1, keep 1 0"):
         text = TICKING.format(

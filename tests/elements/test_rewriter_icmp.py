@@ -39,6 +39,7 @@ def told(text: str, first: list[bytes], then: list[bytes]) -> tuple[list[bytes],
     return answers[0]
 
 
+@pytest.mark.slow
 def test_Co04_error_for_a_translated_flow() -> None:
     sent, seen = udp(A, DNS), udp((US, 1024), DNS)
     for kind, code in ((3, 1), (3, 4), (11, 0), (12, 0), (4, 0), (5, 1)):
@@ -47,6 +48,7 @@ def test_Co04_error_for_a_translated_flow() -> None:
     assert sent[26:28] == error("8.8.8.1", "10.0.0.2", sent)[54:56] == bytes.fromhex("67a0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [udp, tcp])
 def test_the_quoted_packet_whole_or_short(make: Any) -> None:
     for size in (28, 30, 36, 38, 40, 60):
@@ -185,6 +187,7 @@ def test_prefixes_are_ranges(vectors: Any) -> None:
     vectors(text, {"in0": give}, {"out0": want}, drops=GONE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["IPAddrRewriter", "IPAddrPairRewriter"])
 def test_errors_about_addresses(name: str) -> None:
     text = NAT.format(f"{name}(pattern 1.0.0.1 - 0 1, drop)")

@@ -1,10 +1,11 @@
 """IPRewriterPatterns and the IPMappers: what several inputs of rewriters have in common, under a name."""
 
+from bisect import bisect_left
 from zlib import crc32
 
-from mezzo.elements import Element, Raw, Rest
+from mezzo.elements import ConfigError, Element, Raw, Rest
 from mezzo.elements.confparse import split_words
-from mezzo.elements.rewriter_spec import BY_SOURCE, IN_TURN, parse_pattern
+from mezzo.elements.rewriter_spec import BY_SOURCE, IN_TURN, MOST_PATTERNS, parse_pattern
 
 
 class IPRewriterPatterns(Element):
@@ -59,7 +60,10 @@ class RoundRobinIPMapper(Element):
     example_reads = {"r.nmappings": "1"}
 
     def configure(self):
-        self.env.names.setdefault("mapper", {})[self.name] = (self.choice, tuple(self.lines()))
+        lines = tuple(self.lines())
+        if len(lines) > MOST_PATTERNS:
+            raise ConfigError(f"{len(lines)} patterns are too many; {MOST_PATTERNS} at most")
+        self.env.names.setdefault("mapper", {})[self.name] = (self.choice, lines)
 
     def lines(self):
         return self.patterns
@@ -85,20 +89,14 @@ class SourceIPHashMapper(RoundRobinIPMapper):
         head = split_words(self.patterns[0])
         rows = [split_words(text) for text in self.patterns[1:]]
         if len(head) != 2 or not head[0].isdigit() or not 0 < int(head[0]) <= 1000 or not rows:
-            raise ValueError("expected NODES SEED, NODES from 1 to 1000, and then at least one pattern")
+            raise ConfigError("expected NODES SEED, NODES from 1 to 1000, and then at least one pattern")
         for row in rows:
             if not row or not row[-1].isdigit():
-                raise ValueError(f"`{' '.join(row)}` has no ID; expected PATTERN FOUTPUT ROUTPUT ID, ID a number")
+                raise ConfigError(f"`{' '.join(row)}` has no ID; expected PATTERN FOUTPUT ROUTPUT ID, ID a number")
         places = sorted(
             (crc32(f"{head[1]} {row[-1]} {node}".encode()), " ".join(row[:-1]))
             for row in rows
             for node in range(int(head[0]))
         )
-        return [_next(places, (bucket << 32) // BUCKETS) for bucket in range(BUCKETS)]
-
-
-BUCKETS = 256
-
-
-def _next(places, at):
-    return next((line for place, line in places if place >= at), places[0][1])
+        starts = [(bucket << 32) // MOST_PATTERNS for bucket in range(MOST_PATTERNS)]
+        return [places[bisect_left(places, (start, "")) % len(places)][1] for start in starts]

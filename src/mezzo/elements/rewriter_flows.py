@@ -55,6 +55,7 @@ from mezzo.elements.rewriter_spec import (
     DROP,
     IN_TURN,
     MAP,
+    MOST_PATTERNS,
     OWN_FIRST,
     OWN_THEN_ORDER,
     Pattern,
@@ -69,7 +70,6 @@ NEVER = 0xFFFF_FFFF_FFFF_FFFF
 SECOND = 10**9
 MOST_FLOWS = 1 << 22
 MOST_TRIES = 1 << 16
-MOST_PATTERNS = 256
 MARKS = 16  # where the marks of a direction start in STATE
 GONE = 1 << MARKS  # TCP: this side has closed
 DATA = 2 << MARKS  # TCP: this side has sent data
@@ -145,7 +145,7 @@ class _Flows(Element):
         self.records = 8 * self.places
         if len(self.specs) != self.ninputs:
             raise ConfigError(
-                f"{self.ninputs} inputs are connected, and {len(self.specs)} specifications given; give each one"
+                f"{self.ninputs} inputs are connected, and {len(self.specs)} specifications given; give each input one"
             )
         specs = [self.read_spec(text) for text in self.specs]
         self.load_specs(specs)

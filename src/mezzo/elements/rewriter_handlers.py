@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mezzo.elements import ConfigError, read, write
-from mezzo.elements.rewriter_flows import ADDRESSES, LIVES, MOST_FLOWS, NEVER, PORTS, STATE, STATIC, USED, _Flows
+from mezzo.elements.rewriter_flows import ADDRESSES, DONE, LIVES, MOST_FLOWS, NEVER, PORTS, STATE, STATIC, USED, _Flows
 from mezzo.elements.rewriter_spec import MAP
 from mezzo.wire.address import format_ip, parse_ip
 
@@ -179,7 +179,8 @@ class _TransportHandlers(_FlowHandlers):
                 f"fit; nothing was added; raise MAPPING_CAPACITY (up to {MOST_FLOWS})"
             )
         for proto, addresses, ports, *rest in rows:
-            self.call("enter_by_hand", addresses, ports, proto, *rest)
+            done = self.call("enter_by_hand", addresses, ports, proto, *rest)
+            assert done == DONE, "what the checks above let through has a place"
 
     @write("remove", "removes flows: lines of PROTO SADDR SPORT DADDR DPORT, of either direction")
     def remove_rows(self, text: str) -> None:

@@ -24,6 +24,7 @@ DROP, PASS, MAP = range(3)
 OWN_FIRST, IN_ORDER, BY_CHANCE, OWN_THEN_ORDER = range(4)
 ONE, IN_TURN, BY_SOURCE = range(3)  # how one of several patterns is chosen
 SMALL = 16
+MOST_PATTERNS = 256  # of one mapper
 ADDRESS_SPAN = 0xFFFF  # widest range of addresses: a /16
 DROPS, PASSES = ("drop", "discard"), ("pass", "passthrough", "nochange")
 
