@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import time
 
@@ -63,14 +64,19 @@ def test_a_trace_follows_packets_and_goes(threads):
         assert new["state"] == "ended" and len(paths) == 3 and has_no_sights(router)
         assert router.at_rest(lambda: tags(router)) <= {0, 1, 2}
         assert router.conservation().balanced
+        for engine in getattr(router.engine, "engines", [router.engine]):
+            run, own = engine._doors.get((0, "run")), engine.code.function_door(0, "run")
+            assert run is None or ctypes.cast(run, ctypes.c_void_p).value == own, "it runs its own code again"
         while int(router.read("c.count")) == before:
             time.sleep(0.01)
+    whole = ["m", "t", "q", "u", "c", "d"]  # two push into m
     for path in paths:
-        assert [s["element"] for s in path["steps"]] == ["m", "t", "q", "u", "c", "d"]  # two push into m
-        assert path["end"] == "ended in d" and "ip.ttl 250 → 249" in path["steps"][1]["changed"]
+        names = [s["element"] for s in path["steps"]]
+        assert names == whole[-len(names) :] and path["end"] == "ended in d"  # the first may be on its way already
         times = [s["time_ns"] for s in path["steps"]]
         assert times == sorted(times) and abs(times[0] / 1e9 - time.time()) < 60
-        assert bytes.fromhex(path["steps"][2]["data"])[8] == 249
+    assert names == whole and "ip.ttl 250 → 249" in paths[-1]["steps"][1]["changed"]
+    assert bytes.fromhex(paths[-1]["steps"][2]["data"])[8] == 249
 
 
 @pytest.mark.slow
@@ -193,6 +199,18 @@ def test_a_router_may_end_while_somebody_looks():
         assert router.run() == "done"
         packets, _ = news(router, lambda found: found)
         assert len(packets) == 4096
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(4))
+def test_a_router_may_be_closed_while_everybody_looks(turn):
+    with running(TEXT) as router:
+        for word, kind, asked in (("t", "trace", {"count": 50}), ("p", "profile", {}), ("w", "tap", {"edge": "c->d"})):
+            router.write("look", json.dumps({"id": word, "kind": kind, **asked}))
+        while turn and any(s.state == "starting" for s in router.eye.sessions.values()):
+            time.sleep(0.01)
+        time.sleep(0.05 * turn)
+    assert not any(s.thread.is_alive() for s in router.eye.sessions.values())
 
 
 @pytest.mark.slow

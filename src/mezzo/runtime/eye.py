@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mezzo.runtime.router import Router
     from mezzo.targets.native.watched import Lens, Rows, Watched
 
+SETTLE_S = 0.02
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -40,19 +41,36 @@ class Viewer:
 
 
 class Clock:
-    """Turns counts of the CPU into the monotonic clock, by two readings of both."""
+    """Turns counts of the CPU into times since 1970, by readings of both.  Made where packets do not wait for it."""
 
     def __init__(self, native: Any) -> None:
-        self._native, self._first = native, (native.ticks(), time.monotonic_ns())
+        self._native = native
+        self._first = self._at = self._reading()
+        time.sleep(SETTLE_S)
+        self.rate = 1.0  # nanoseconds a tick
+        self._measure()
 
-    def rate(self) -> float:
-        """Nanoseconds a tick."""
-        ticks, now_ns = self._native.ticks(), time.monotonic_ns()
-        passed = ticks - self._first[0]
-        return (now_ns - self._first[1]) / passed if passed > 0 else 1.0
+    def _reading(self) -> tuple[int, int]:
+        """(ticks, monotonic time) of one moment: the closest of a few."""
+        found = []
+        for _ in range(5):
+            before, now_ns, after = self._native.ticks(), time.monotonic_ns(), self._native.ticks()
+            found.append((after - before, (before + after) // 2, now_ns))
+        return min(found)[1:]
 
-    def monotonic_ns(self, ticks: int) -> int:
-        return self._first[1] + int((ticks - self._first[0]) * self.rate())
+    def _measure(self) -> None:
+        self._at = self._reading()
+        ticks, ns = self._at[0] - self._first[0], self._at[1] - self._first[1]
+        self.rate = ns / ticks if ticks > 0 else 1.0
+        self._shift_ns = time.time_ns() - time.monotonic_ns()
+
+    def look(self) -> None:
+        """Measures anew, now and then: the longer it is since the first reading, the better."""
+        if time.monotonic_ns() - self._at[1] > 10**9:
+            self._measure()
+
+    def time_ns(self, ticks: int) -> int:
+        return self._at[1] + self._shift_ns + int((ticks - self._at[0]) * self.rate)
 
 
 class Eye:
@@ -116,6 +134,8 @@ class Eye:
             if self._engine is engine:
                 lenses |= {v: lens for v, lens in self.lenses.items() if v in lenses and v.kind != "call"}
             native = Native(list(lenses.values()), self.router.arena) if viewers else None
+            if native is not None and self.clock is None:
+                self.clock = Clock(native)
             if self._swap(engine, lenses, callbacks, native):
                 return
 
@@ -142,7 +162,6 @@ class Eye:
                 self._engine, self.resting = None, set()
             else:
                 assert self._watched is not None
-                self.clock = self.clock or Clock(native)
                 self._watched.open(native)
                 self.resting = set()
                 fresh = [v for v in lenses if before.get(v) is not lenses[v]]
@@ -156,6 +175,21 @@ class Eye:
         if self.router.closed and not done:
             raise MezzoError("the router is closed")
         return bool(done)
+
+    def close(self) -> None:
+        """The router is about to end: whoever looks does not any more."""
+        workers = [session.thread for session in self.sessions.values()]
+        for session in self.sessions.values():
+            session.end.set()
+        if self.profile is not None:
+            self.profile.stop()
+            workers.append(self.profile.thread)
+        if self.router.recorder is not None:
+            self.router.recorder.stop()
+            workers.append(self.router.recorder.thread)
+        for worker in workers:
+            if worker is not threading.current_thread():
+                worker.join(5.0)
 
     # -- sampling
 
@@ -186,11 +220,6 @@ class Eye:
         """Rows that were not taken yet; call it at rest, and read them elsewhere."""
         lens = self.lenses.get(viewer)
         return lens.take() if lens is not None else None
-
-    def time_ns(self, ticks: int) -> int:
-        """The time since 1970 of a count of the CPU."""
-        assert self.clock is not None
-        return self.clock.monotonic_ns(ticks) + time.time_ns() - time.monotonic_ns()
 
 
 def eye_of(router: Router) -> Eye:

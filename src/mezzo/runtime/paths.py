@@ -161,9 +161,9 @@ class Tracer:
         if self.count >= self.limit:
             packet.live = UNTRACED
             return None
-        now = Snapshot.of(packet)
-        if parent is None and not self.wanted(now.data):
+        if parent is None and not self.wanted(bytes(packet.data)):
             return None  # it may come to match: a header may be put in front of it, or taken away
+        now = Snapshot.of(packet)
         self.count += 1
         path = Path(self.count, now, now, 0, parent)
         self.mark(path, packet)

@@ -52,9 +52,10 @@ class Profile(Viewer):
         self.sight_ticks = 0.0
         self._ended = threading.Event()
         self.trouble = ""
+        self.thread = threading.Thread(target=self.run, name="mezzo-profile", daemon=True)
 
-    def run(self, seconds: float | None = None) -> None:
-        """Samples until it is stopped: the work of a thread of its own."""
+    def run(self) -> None:
+        """Samples until it is stopped: the work of its thread."""
         from mezzo.targets.native.watched import cost_of_a_sight
 
         try:
@@ -96,7 +97,7 @@ class Profile(Viewer):
         for spent in self.spent.values():
             spent.ns, spent.packets = spent.ns * FADE, spent.packets * FADE
         for thread in {row.thread for row in rows}:
-            self.account([row for row in rows if row.thread == thread], clock.rate())
+            self.account([row for row in rows if row.thread == thread], clock.rate)
 
     def account(self, rows: list[Sight], rate: float) -> None:
         """Gives each piece of time to an element; `rate`: nanoseconds a tick."""

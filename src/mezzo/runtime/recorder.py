@@ -49,13 +49,14 @@ class Recorder(Viewer):
         self._drops: dict[tuple[str, str], int] = {}
         self._ports: dict[str, object] = {}
         self._ended, self._turn = threading.Event(), threading.Lock()
+        self.thread = threading.Thread(target=self._work, name="mezzo-recorder", daemon=True)
 
     def start(self) -> None:
         eye_of(self.router).add(self)
         self.router.recorder = self
         self._drops = self.router.drops()
         self.note("recording")
-        threading.Thread(target=self._work, name="mezzo-recorder", daemon=True).start()
+        self.thread.start()
 
     def stop(self) -> None:
         self._ended.set()
@@ -99,10 +100,10 @@ class Recorder(Viewer):
         self.dumps += 1
         stem = prefix or f"{self.prefix}-{self.dumps}"
         self.note(f"dumped: {why}")
-        eye = eye_of(self.router)
-        rate = eye.clock.rate() if eye.clock is not None else 1.0
-        shift = eye.time_ns(0)
-        seen = [(shift + int(row.ticks * rate), _place(names, row), row) for row in rows]
+        clock = eye_of(self.router).clock
+        assert clock is not None, "it records since `start`"
+        clock.look()
+        seen = [(clock.time_ns(row.ticks), _place(names, row), row) for row in rows]
         try:
             with open(f"{stem}.pcapng", "wb") as file:
                 self._write_packets(NotesWriter(file, f"mezzo flight recorder: {why}"), seen)

@@ -499,7 +499,8 @@ class Router(Asking, Exchange):
         self._turn.release()
         cleanups = [element.cleanup for element in self.elements.values()]
         # Programs and sockets first: what the kernel may still write to is freed last.
-        run_all(self.control.close, self.ports.close, *cleanups, self._send_home, self._free_ports, *self._endings())
+        faces = [*([self.eye.close] if self.eye is not None else []), self.control.close]
+        run_all(*faces, self.ports.close, *cleanups, self._send_home, self._free_ports, *self._endings())
 
     def _free_ports(self) -> None:
         for trouble in self.ports.free():

@@ -80,8 +80,7 @@ class Session:
         self.seconds, self.read_at = seconds, time.monotonic()
         self.end = threading.Event()
 
-    def start(self) -> None:
-        threading.Thread(target=self._work, name=f"mezzo-look-{self.word}", daemon=True).start()
+        self.thread = threading.Thread(target=self._work, name=f"mezzo-look-{word}", daemon=True)
 
     def _work(self) -> None:
         try:
@@ -197,7 +196,7 @@ def profile_of(router: Router) -> Profile:
     eye = eye_of(router)
     if eye.profile is None:
         eye.profile = Profile(router)
-        threading.Thread(target=eye.profile.run, name="mezzo-profile", daemon=True).start()
+        eye.profile.thread.start()
     return eye.profile
 
 
@@ -235,7 +234,7 @@ def look(router: Router, text: str) -> None:
             raise ValueError(f"`{word}` looks already" if word in eye.sessions else f"{MOST_SESSIONS} look already")
         session = make(router, word, float(asked.pop("seconds", 1e9)), **asked)
     eye.sessions[word] = session
-    session.start()
+    session.thread.start()
 
 
 @contextlib.contextmanager

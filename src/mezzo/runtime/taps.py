@@ -71,7 +71,7 @@ class Tap(Viewer):
         self.router, self.edges, self.wanted = router, edges_of(router, edge), compile_filter(filter)
         size = router.arena.frame_size
         self.snap = min(-(-snaplen // 8) * 8 if snaplen > 0 else size, size)
-        self.lost = 0
+        self.lost = self.time_ns = 0
         self.points: dict[Point, list[tuple[int, Connection]]] = {}
         self.before: dict[Point, str] = {}  # sights that tell who has a packet
         self.last: dict[int, str] = {}  # frame -> who has it
@@ -111,12 +111,14 @@ class Tap(Viewer):
         if rows is None or eye.clock is None:
             return []
         self.lost += rows.lost
-        shift, rate = eye.time_ns(0), eye.clock.rate()
+        eye.clock.look()
         found = []
         for row in rows:
             number = self._edge_of(row)
             if number is not None and self.wanted(row.data):
-                found.append(Tapped(shift + int(row.ticks * rate), number, row.length, row.data))
+                # A clock that was measured better must not go back.
+                self.time_ns = max(self.time_ns, eye.clock.time_ns(row.ticks))
+                found.append(Tapped(self.time_ns, number, row.length, row.data))
         return found
 
     def _edge_of(self, row: Sight) -> int | None:
