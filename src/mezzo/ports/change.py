@@ -51,18 +51,21 @@ class Change:
             self.table.drop(port)
 
     def apply(self, router: Any) -> None:
-        """While nobody runs: the table is that of the new graph, and its descriptors are watched."""
-        for port in [*self.gone, *(self.table.all[key] for key in self.anew)]:
-            for end, fd, _ in port.descriptors():
-                router.unwatch(end, fd)
+        """While nobody runs: the table is that of the new graph, and its descriptors are watched (those of ends that are
+        not kept are not any more, see `Team.join`)."""
         self.closed = [self.table.all[key] for key in self.anew]
         for port in self.closed:
             port.close()
             self.clear(port)
-        for key, mine in self.anew.items():
-            self.made[key] = self.table.opened(mine, self.arena)
-            for end in mine:
-                end.initialize()
+        try:
+            for key, mine in self.anew.items():
+                self.made[key] = self.table.opened(mine, self.arena)
+                for end in mine:
+                    end.initialize()
+        finally:
+            self._enter(router)
+
+    def _enter(self, router: Any) -> None:
         self.table.become({**self.kept, **self.made}, [p for p in (*self.closed, *self.gone) if p.opened])
         self.table.watch(router, self.made.values())
 

@@ -121,6 +121,7 @@ class Reload:
         self.engine: Any = None
         self.lost: dict[str, int] = {}
         self.blackout_ns = 0
+        self.trouble: BaseException | None = None
 
     def run(self) -> Report:
         """Prepares, swaps, and cleans up; MezzoError says why not, and then nothing has changed."""
@@ -131,6 +132,8 @@ class Reload:
             self.give_up()
             raise
         self.router.at_quiescence(self.swap, self.after)
+        if self.trouble is not None:
+            raise MezzoError(Diagnostic(f"the new configuration runs, but without a device: {self.trouble}"))
         return Report(self.actions, self.blackout_ns, self.lost, self.ports.reopened)
 
     def require(self) -> None:
@@ -153,9 +156,12 @@ class Reload:
         self.heirs: list[Heir] = []
         cells: list[dict[str, Any]] = []
         self.fresh: list[Element] = []
+        places: list[int] = []
         for i, element in enumerate(plan.elements):
             what = self.what.get(element.name)
-            old = olds.get(element.name) if what in (KEEP, HAND_OVER) or self._is_hidden(element) else None
+            old = olds.get(element.name)
+            if what not in (KEEP, HAND_OVER) and not (old is not None and self._is_hidden(element, old[1])):
+                old = None
             if old is not None and not isinstance(element, Scheduler):
                 heir = self._heir(element, i, *old)
                 self.heirs.append(heir)
@@ -164,25 +170,23 @@ class Reload:
                     cells.append({s.name: make_cell(s) for s in plan.program.instances[i].unit.states})
                     continue
             self.fresh.append(element)
+            places.append(i)
             cells.append(element.all_cells())
         self.engine = self._build(cells)
         self.inherit = load_target(router.target).inherit
         if router.target == "native":
             self.engine.memory.touch()
-        for i, element in enumerate(plan.elements):
-            if element in self.fresh:
-                element.bind(self.engine, i)
-                element.router = Coming(router, plan.by_name())
+        coming = Coming(router, plan.by_name())
+        for i, element in zip(places, self.fresh, strict=True):
+            element.bind(self.engine, i)
+            element.router = coming
         self.turned, self.orphans = self._turned(), self._orphans()
         self.ports = Change(router.ports, plan.elements, router.arena)
         self._initialize(olds)
 
-    def _is_hidden(self, element: Element) -> bool:
+    def _is_hidden(self, element: Element, old: Element) -> bool:
         """Of what the compiler put in (counters of connections, guards of loops), what is the same stays."""
-        if element.name in self.what or isinstance(element, Scheduler):
-            return False
-        old = next((e for e in self.before.elements if e.name == element.name), None)
-        return type(old) is type(element)
+        return element.name not in self.what and type(old) is type(element)
 
     def _reopened(self) -> set[str]:
         """Ends of devices that do not go on as they are, because another end of theirs is another."""
@@ -281,7 +285,10 @@ class Reload:
         if router.team is not None:
             kept = [self.plan.elements[heir.new] for heir in self.heirs if heir.kept]
             router.team.join(new, {element.name: element for element in kept})
-        self.ports.apply(router)
+        try:
+            self.ports.apply(router)
+        except (MezzoError, OSError) as trouble:  # packets go on; whoever asked is told what does not
+            self.trouble = trouble
         self.left, router.levels = router.levels, self.levels
         for heir in self.heirs:
             self.plan.elements[heir.new].moved(self.before.elements[heir.old])
