@@ -51,8 +51,8 @@ class Change:
             self.table.drop(port)
 
     def apply(self, router: Any) -> None:
-        """While nobody runs: the table is that of the new graph, and its descriptors are watched (those of ends that are
-        not kept are not any more, see `Team.join`)."""
+        """While nobody runs: the table is that of the new graph, and its descriptors are watched; those of ends that
+        are not kept are not any more (`Team.join`)."""
         self.closed = [self.table.all[key] for key in self.anew]
         for port in self.closed:
             port.close()
