@@ -230,6 +230,25 @@ class TestOnWires:
             assert overtaken(settled(far, 500)) == 0
             assert sum(ups(router).values()) > 0
 
+    def test_a_reload_goes_on_with_the_gates(self, wires: tuple[Pair, Pair]) -> None:
+        with flowing(wires, ROUTER, "auto") as (here, far, router):
+            router.write("out1/arpq.insert", f"{TO} {FAR}")
+            frames = some_slow(wires[0].b.mac)
+            send(here, frames[:500])
+            first = router.parts[0]
+            assert router.parts[0].keeper is not None and keepers() == 1
+            router.reload(ROUTER.replace("-> DropBroadcasts", "-> DropBroadcasts -> more :: Counter"))
+            assert router.parts[0] is not first and keepers() == 1
+            send(here, frames[500:])
+            assert overtaken(settled(far, 1000)) == 0
+            wait_for(lambda: not gates_up(router))
+            assert sum(ups(router).values()) >= 4
+        wait_for(lambda: keepers() == 0)
+
+
+def keepers() -> int:
+    return sum(thread.name == "mezzo-gates" for thread in threading.enumerate())
+
 
 # -- without wires
 
