@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -10,6 +11,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -89,13 +91,30 @@ def test_tagged_frames_are_whole(wires: tuple[Pair, Pair], target: str, mode: st
         assert end.recv(2000) in (frame(3, 100)[:12] + b"\x81\0\0\x07" + frame(3, 100)[12:], frame(3, 100))
 
 
+def out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A veth's peer cannot be switched, as for a helper without --peers."""
+    ask = privileged.ask
+
+    def asked(request: dict[str, Any], given: tuple[int, ...] = ()) -> Any:
+        if request["do"] == "features":
+            raise privileged.Refused("the peer is out of reach", errno.EPERM)
+        return ask(request, given)
+
+    monkeypatch.setattr(privileged, "ask", asked)
+
+
 @both_targets
-def test_partial_checksums_are_finished(wires: tuple[Pair, Pair], target: str) -> None:
-    """Io10: UDP from a kernel that leaves the checksum to its device."""
+@pytest.mark.parametrize("peer", ["switched", "switched back", "out of reach"])
+def test_checksums_are_whole(wires: tuple[Pair, Pair], target: str, peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Io10: UDP from a kernel that would leave the checksum to its device."""
+    if peer == "out of reach":
+        out_of_reach(monkeypatch)
     one, two = wires
     text = f"f :: PollDevice({one.a.name}, METHOD XDP) -> Queue -> t :: ToDevice({two.a.name}, METHOD XDP);"
     ip("neighbour", "add", one.a.ip, "lladdr", one.a.mac, "dev", one.b.name, ns=one.b.ns)
     with router(one.a.ns, text, target=target) as made, raw_socket(two.b) as receiver:
+        if peer == "switched back":
+            run_in(one.b.ns, ["ethtool", "-K", one.b.name, "tx", "on"])
         with inside(one.b.ns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.sendto(b"hello", (one.a.ip, 4000))
         assert ran(made, "t", 1) == 1
@@ -103,7 +122,7 @@ def test_partial_checksums_are_finished(wires: tuple[Pair, Pair], target: str) -
         words = data[26:34] + b"\0\x11" + data[38:40] + data[34 : 34 + 14]
         total = sum(int.from_bytes(words[k : k + 2].ljust(2, b"\0"), "big") for k in range(0, len(words), 2))
         assert total % 0xFFFF == 0
-        assert made.elements["f"].finished == 1
+        assert made.elements["f"].finished == (0 if peer == "switched" else 1)
 
 
 def test_tcp_across_with_all_offloads_on(wires: tuple[Pair, Pair]) -> None:
@@ -170,5 +189,6 @@ def test_offloads_are_put_back(pair: Pair) -> None:
     before = run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
     with router(pair.a.ns, f"f :: FromDevice({pair.a.name}, METHOD XDP) -> Discard") as made:
         assert f"switched off at {pair.b.name}, the peer" in made.read("f.port")
-        assert "tx-tcp-segmentation: off" in run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
+        now = run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout
+        assert "tx-tcp-segmentation: off" in now and "tx-checksumming: off" in now
     assert run_in(pair.b.ns, ["ethtool", "-k", pair.b.name]).stdout == before

@@ -9,7 +9,7 @@ checksum that happens to equal it is finished to itself, so nothing sound is eve
 Rules: addresses are of whole frames, offsets are checked against `length` before a byte is read.
 """
 
-from mezzo.elements import flag, mem_sum16, mem_u8, mem_u16, set_mem_u16, u8, u16, u32, u64
+from mezzo.elements import flag, mem_sum16, mem_u8, mem_u16, mem_u32, set_mem_u16, u8, u16, u32, u64
 
 IP4, IP6, VLAN, SERVICE_VLAN = 0x0800, 0x86DD, 0x8100, 0x88A8
 TCP, UDP, GRE, IP_IN_IP, IP6_IN_IP = 6, 17, 47, 4, 41
@@ -18,6 +18,11 @@ HOP_BY_HOP, OPTIONS = 0, 60
 FRAGMENT = 0x3FFF  # more fragments, or a place behind the first
 NOWHERE = 0
 UDP_CHECK = 6  # where UDP has its checksum
+# As they stand in memory:
+NEAR_IP4, NEAR_IP6, NEAR_VLAN, NEAR_SERVICE_VLAN, PLAIN_IP4 = 0x0008, 0xDD86, 0x0081, 0xA888, 0x45
+AROUND = 1 << GRE | 1 << IP_IN_IP | 1 << IP6_IN_IP  # a bit for each with a packet in it
+TUNNEL_PORTS = (0xB512, 0x1821, 0xC117)  # 4789, 8472 (VXLAN) and 6081 (Geneve)
+TUNNELS = sum(1 << (port & 63) for port in TUNNEL_PORTS)  # one test for most other ports
 
 
 def net16(at: u64) -> u16:
@@ -56,6 +61,27 @@ def finish(at: u64, length: u32, start: u32, offset: u32) -> flag:
 def set_check(at: u64, check: u16, offset: u32):
     """Stores a transport checksum, `offset` bytes into its header: UDP's 0 as 0xFFFF, since 0 says "none" (RFC 768)."""
     set_net16(at, 0xFFFF if check == 0 and offset == UDP_CHECK else check)
+
+
+def may_be_partial(at: u64) -> flag:
+    """A quick look at a frame: no for what is no TCP or UDP, and for plain IPv4 with a checksum that is whole.
+
+    A partial one is the sum of the pseudo header modulo 0xFFFF.  It is taken as the bytes stand in memory, where each
+    number is 256 times itself modulo 0xFFFF (RFC 1071): so is the header's length, which the total length has too much.
+    """
+    first = mem_u32(at + 12)
+    if first & 0xFF_FFFF != NEAR_IP4 | PLAIN_IP4 << 16:
+        return u16(first) in (NEAR_IP4, NEAR_IP6, NEAR_VLAN, NEAR_SERVICE_VLAN)
+    protocol = mem_u8(at + 23)
+    if protocol != TCP and protocol != UDP:
+        return protocol <= GRE and (u64(AROUND) >> protocol) & 1 != 0
+    if protocol == UDP:
+        port = mem_u16(at + 36)
+        if (u64(TUNNELS) >> (port & 63)) & 1 != 0 and port in TUNNEL_PORTS:
+            return True
+    found = mem_u16(at + 50) if protocol == TCP else mem_u16(at + 40)
+    total = u64(mem_u32(at + 26)) + mem_u32(at + 30) + mem_u16(at + 16) + (u32(protocol) << 8)
+    return (total + (2 * 0xFFFF - 20 * 256) - found) % 0xFFFF == 0
 
 
 def finish_if_partial(at: u64, length: u32) -> flag:

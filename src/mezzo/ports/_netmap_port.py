@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 # packet whose rest is to come.
 RING_AT, SLOTS, OURS, SEEN, BROKEN, PARTIAL, FILLED, RECORD = range(0, 64, 8)
 FRAMING = 18  # Ethernet header and a VLAN tag
-# What the host's stack leaves to its device, and a ring of slots has no word for.
-HOST_OFF = ["tx-checksum", *PEER_OFF]
 
 
 class Kernel:
@@ -302,7 +300,7 @@ class Port(Watching):
             self.switch_off("offloads", at, off)
             self.told |= self.hearing()
         if True in there:
-            self.switch_off("offloads of the host", "here", HOST_OFF)
+            self.switch_off("offloads of the host", "here", PEER_OFF)
         if any(end.promisc for end in self.receivers.values()):
             (held,), _ = privileged.ask({"do": "promiscuous", "device": link.name})
             self.defer("promiscuous mode", partial(os.close, held))

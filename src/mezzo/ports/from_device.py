@@ -194,14 +194,16 @@ class FromDevice(_End):
 
     def deliver(self, at: u64, frame: u32, start: u32, length: u32, flags: u16, stamp: u64):
         """A packet with its marks, type and time goes on; `at` is where its bytes are."""
-        kind = self.kind_of(at, flags) if self.ethernet else u8(TO_US)
         net = self.ip_place(at, length) if self.force_ip else u32(NOWHERE)
         kept = min(length, u32(self.snaplen)) if self.snaplen != 0 else length
         p = self.adopt(frame, start, kept)
         if self.ethernet:
             p.set_mac(0)
-        if kind != TO_US:
-            p.packet_type = kind
+            to = mem_u64(at) & ADDRESS
+            if self.outbound and (flags & OUTGOING) != 0:
+                p.packet_type = FROM_US
+            elif to != self.own:  # a fresh packet is to us
+                p.packet_type = self.by_address(to)
         if self.timestamp:
             p.timestamp = stamp
         if self.snaplen != 0 and kept != length:
@@ -222,12 +224,6 @@ class FromDevice(_End):
         else:
             self.misfits += 1
         self.give_frame(frame)
-
-    def kind_of(self, at: u64, flags: u16) -> u8:
-        """The packet type, by whom an Ethernet frame is for."""
-        if self.outbound and (flags & OUTGOING) != 0:
-            return FROM_US
-        return self.by_address(mem_u64(at) & ADDRESS)
 
     def by_address(self, to: u64) -> u8:
         """The packet type by a destination, whose first byte is the lowest."""

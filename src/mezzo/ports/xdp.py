@@ -37,7 +37,6 @@ from mezzo.elements import (
     set_mem_u64,
     store_release_u32,
     u8,
-    u16,
     u32,
     u64,
     walltime,
@@ -81,8 +80,6 @@ from mezzo.ports.ring import LARGEST, RECEIVE, TRANSMIT, Ring
 from mezzo.ports.to_device import ToDevice
 
 Port = _xdp_port.Port
-ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN = 0x0008, 0xDD86, 0x0081, 0xA888  # as they stand in memory
-PLAIN_IP4, TCP, UDP = 0x45, 6, 17
 DONTWAIT = 0x40  # MSG_DONTWAIT
 AGAIN, BUSY, NO_BUFFERS = -11, -16, -105  # the kernel takes the rest with the next call
 PER_CALL = 32  # packets that older kernels take of a transmit ring in one call
@@ -138,6 +135,7 @@ class Receiver(_Half, _Risen, FromDevice):
     busy_poll = Arg(Int(0, 10000), 0, "µs that the kernel polls the device when asked; 0: interrupts", positional=False)
     busy_budget = Arg(Int(1, 1024), 64, "most packets of one such poll", positional=False)
 
+    odd: flag  # are descriptors more than whole packets: see `gather_odd`
     level: u32  # frames to keep with the kernel, each queue
     turn: u32
     starved: u64
@@ -201,48 +199,92 @@ class Receiver(_Half, _Risen, FromDevice):
         prefetch_frame(u32(address // frame_size()), u32(address % frame_size()))
 
     def gather(self, at: u64, n: u32, stamp: u64) -> u32:
-        """Takes `n` descriptors; how many packets they were."""
+        """Takes `n` descriptors; how many packets they were.
+
+        Senders were told to finish checksums.  One that was told otherwise since is caught by its first packet that is
+        the first of a batch; from then on each is looked at.
+        """
         consumer = mem_u32(mem_u64(at + RX_CONSUMER))
         entries, mask = mem_u64(at + RX_ENTRIES), u32(mem_u64(at + RX_MASK))
         memory = frame_address(0)
-        parts: u32 = 0
+        if not self.up and not self.odd:
+            first = entries + u64(consumer & mask) * 16
+            self.look_at(memory + mem_u64(first), mem_u32(first + 8))
+        if self.odd:
+            return self.gather_odd(at, n, stamp)
         above: u32 = 0
         bytes: u64 = 0
         for i in bounded(n, LARGEST):
             place = entries + u64((consumer + i) & mask) * 16
             self.fetch_ahead(entries + u64((consumer + i + AHEAD) & mask) * 16)
+            address, length = mem_u64(place), mem_u32(place + 8)
+            frame, start = u32(address // frame_size()), u32(address % frame_size())
+            if self.up and self.comes_up(frame, start, length):
+                above += 1
+                continue
+            bytes += length
+            self.hand_on(memory + address, frame, start, length, stamp)
+        store_release_u32(mem_u64(at + RX_CONSUMER), consumer + n)
+        self.account(n, n - above, bytes)
+        return n
+
+    @rare
+    def gather_odd(self, at: u64, n: u32, stamp: u64) -> u32:
+        """As `gather`, where packets may be in several chunks, or have partial checksums."""
+        consumer = mem_u32(mem_u64(at + RX_CONSUMER))
+        entries, mask = mem_u64(at + RX_ENTRIES), u32(mem_u64(at + RX_MASK))
+        packets: u32 = 0
+        above: u32 = 0
+        bytes: u64 = 0
+        for i in bounded(n, LARGEST):
+            place = entries + u64((consumer + i) & mask) * 16
             address = mem_u64(place)
-            bytes_at: u64 = memory + address
             frame: u32 = u32(address // frame_size())
             start: u32 = u32(address % frame_size())
             length: u32 = mem_u32(place + 8)
             if self.scattered != 0:
                 if not self.join(frame, start, length, mem_u32(place + 12) & MORE):
-                    parts += 1
                     continue
                 frame = self.part
                 start = self.part_start
                 length = self.part_length
-                bytes_at = frame_address(frame) + start
                 self.part = NO_FRAME
+            packets += 1
             if self.up and self.comes_up(frame, start, length):
                 above += 1
                 continue
+            bytes_at = frame_address(frame) + start
+            self.look_at(bytes_at, length)
             bytes += length
-            if may_be_partial(bytes_at):
-                self.finish(bytes_at, length)
-            if not self.direct:
-                self.put(frame, start, length)
-            elif length < self.least or u64(start) + length > frame_size():
-                self.turn_away(frame, length)
-            else:
-                self.deliver(bytes_at, frame, start, length, 0, stamp)
+            self.hand_on(bytes_at, frame, start, length, stamp)
         store_release_u32(mem_u64(at + RX_CONSUMER), consumer + n)
-        self.with_kernel -= n
+        self.account(n, packets - above, bytes)
+        return packets
+
+    def hand_on(self, at: u64, frame: u32, start: u32, length: u32, stamp: u64):
+        """A slot, where a hook is in between; else a packet."""
+        if not self.direct:
+            self.put(frame, start, length)
+        elif length < self.least or u64(start) + length > frame_size():
+            self.turn_away(frame, length)
+        else:
+            self.deliver(at, frame, start, length, 0, stamp)
+
+    def look_at(self, at: u64, length: u32):
+        if _checksum.may_be_partial(at):
+            self.finish(at, length)
+
+    @rare
+    def finish(self, at: u64, length: u32):
+        if _checksum.finish_if_partial(at, length):
+            self.finished += 1
+            self.odd = True
+
+    def account(self, frames: u32, packets: u32, bytes: u64):
+        self.with_kernel -= frames
         if self.direct:
-            self.count += n - parts - above
+            self.count += packets
             self.byte_count += bytes
-        return n - parts
 
     def comes_up(self, frame: u32, start: u32, length: u32) -> flag:
         """One with a record of the kernel's level goes on; is it done with?"""
@@ -270,11 +312,6 @@ class Receiver(_Half, _Risen, FromDevice):
         self.count -= 1
         self.byte_count -= length
         self.refuse(frame, length)
-
-    @rare
-    def finish(self, at: u64, length: u32):
-        if _checksum.finish_if_partial(at, length):
-            self.finished += 1
 
     @rare
     def join(self, frame: u32, start: u32, length: u32, more: u32) -> flag:
@@ -312,14 +349,15 @@ class Receiver(_Half, _Risen, FromDevice):
             wanted = self.level - have
             n = min(wanted, most) if 4 * have >= self.level else wanted
             entries, mask = mem_u64(at + FILL_ENTRIES), u32(mem_u64(at + FILL_MASK))
-            left: u32 = n
+            place: u32 = producer + n
             for _ in bounded(n, LARGEST):
                 frame = self.take_frame()
                 if frame == NO_FRAME:
                     self.starved += 1
                     break
-                left -= 1
-                set_mem_u64(entries + u64((producer + left) & mask) * 8, u64(frame) * frame_size())
+                place -= 1
+                set_mem_u64(entries + u64(place & mask) * 8, u64(frame) * frame_size())
+            left = place - producer
             if left != 0:
                 self.close_up(entries, mask, producer, n, left)
             store_release_u32(mem_u64(at + FILL_PRODUCER), producer + n - left)
@@ -358,33 +396,7 @@ class Receiver(_Half, _Risen, FromDevice):
         spare = max(frames // (4 * max(ports, 2) * len(sockets)), 1)
         self.level = min(self.fill or min(spare, sizes.rx), sizes.fill, frames)
         self.part = NO_FRAME
-
-
-GRE = _checksum.GRE
-AROUND = 1 << GRE | 1 << _checksum.IP_IN_IP | 1 << _checksum.IP6_IN_IP  # a bit for each with a packet in it
-TUNNEL_PORTS = (0xB512, 0x1821, 0xC117)  # 4789, 8472 (VXLAN) and 6081 (Geneve) as they stand in memory
-TUNNELS = sum(1 << (port & 63) for port in TUNNEL_PORTS)  # one test for most other ports
-
-
-def may_be_partial(at: u64) -> flag:
-    """A quick look at a frame: no for what is no TCP or UDP, and for plain IPv4 with a checksum that is whole.
-
-    A partial one is the sum of the pseudo header modulo 0xFFFF.  It is taken as the bytes stand in memory, where each
-    number is 256 times itself modulo 0xFFFF (RFC 1071): so is the header's length, which the total length has too much.
-    """
-    first = mem_u32(at + 12)
-    if first & 0xFF_FFFF != ETHER_IP4 | PLAIN_IP4 << 16:
-        return u16(first) in (ETHER_IP4, ETHER_IP6, ETHER_VLAN, ETHER_SERVICE_VLAN)
-    protocol = mem_u8(at + 23)
-    if protocol != TCP and protocol != UDP:
-        return protocol <= GRE and (u64(AROUND) >> protocol) & 1 != 0
-    if protocol == UDP:
-        port = mem_u16(at + 36)
-        if (u64(TUNNELS) >> (port & 63)) & 1 != 0 and port in TUNNEL_PORTS:
-            return True
-    found = mem_u16(at + 50) if protocol == TCP else mem_u16(at + 40)
-    total = u64(mem_u32(at + 26)) + mem_u32(at + 30) + mem_u16(at + 16) + (u32(protocol) << 8)
-    return (total + (2 * 0xFFFF - 20 * 256) - found) % 0xFFFF == 0
+        self.odd = scattered or not self._port.checksums_are_whole
 
 
 class Transmitter(_Half, ToDevice):
