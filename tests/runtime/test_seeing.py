@@ -214,8 +214,9 @@ def test_a_router_may_be_closed_while_everybody_looks(turn):
 
 
 @pytest.mark.slow
-def test_viewers_see_the_graph_that_took_over():
-    with running(TEXT) as router:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_viewers_see_the_graph_that_took_over(threads):
+    with running(TEXT, threads=threads) as router:
         look(router, "tap", edge="c->d")
         news(router, lambda found: len(found) >= 5)
         router.reload(TEXT.replace("t :: DecIPTTL", "t :: DecIPTTL -> n :: Null"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -16,6 +17,8 @@ import urllib.request
 import pytest
 
 from mezzo.packet.capture import open_capture
+from mezzo.runtime import Router
+from mezzo.tools._seeing import seeing
 from mezzo.tools.main import main
 from tests.runtime.controlled import running
 from tests.runtime.open_metrics import parse
@@ -133,6 +136,17 @@ def test_run_serves_metrics_and_records(tmp_path):
             process.terminate()
         assert process.wait(20) == 0
     assert "SIGUSR2" in (tmp_path / "r-1.txt").read_text()
+
+
+def test_an_exception_is_recorded(tmp_path):
+    args = argparse.Namespace(recorder=4, recorder_file=str(tmp_path / "r"), metrics=None)
+    with Router.from_click("InfiniteSource(LIMIT 9) -> d :: Discard;") as router:
+        router.output = io.StringIO()
+        with pytest.raises(RuntimeError, match="a bug"), seeing(router, args):
+            router.run()
+            raise RuntimeError("a bug")
+        assert "RuntimeError: a bug: 4 packets" in router.output.getvalue()
+    assert "RuntimeError: a bug" in (tmp_path / "r-1.txt").read_text()
 
 
 def test_metrics_at_no_address(capsys):

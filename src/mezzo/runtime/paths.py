@@ -82,7 +82,8 @@ class Tracer:
         self.before: dict[tuple[str, int], list[Connection]] = {}
 
     def attach(self, router: Router) -> None:
-        self.router, self.drops = router, router.drops()
+        """Also called again, when another graph took over."""
+        self.router, self.drops, self.before = router, router.drops(), {}
         for c in router.graph.connections:
             self.before.setdefault((c.dst, c.dst_port), []).append(c)
         if router.parts and router.trace is not None:  # else the programs in the kernel tell nothing
