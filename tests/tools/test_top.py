@@ -133,6 +133,18 @@ def test_another_size_is_drawn_at_once(socket_of):
     assert same and code == 0 and len(lines) <= 5 and all(len(line) <= 24 for line in lines)
 
 
+@pytest.mark.slow
+def test_a_suspended_screen_is_given_back_and_taken_again(socket_of):
+    def act(controller, terminal, process):
+        process.send_signal(signal.SIGTSTP)
+        time.sleep(0.3)
+        os.write(controller, b"q")
+
+    out, same, code = screen_of(socket_of, act)
+    assert same and code == 0
+    assert out.count(b"\x1b[?1049h") == out.count(b"\x1b[?1049l") == 2
+
+
 def test_without_a_router_it_says_so(tmp_path, capsys):
     assert main(["top", str(tmp_path / "none.sock")]) == 1
     assert "No such file" in capsys.readouterr().err

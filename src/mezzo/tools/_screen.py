@@ -33,20 +33,37 @@ class Screen:
             self._signals[number] = signal.signal(number, _leave)
         # A window that changes its size ends the wait for a key.
         self._signals[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, self._resized)
+        self._signals[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._suspended)
         self.resized = False
+        self._take()
+        return self
+
+    def _take(self) -> None:
         if self._in >= 0:
             self._before = termios.tcgetattr(self._in)
             tty.setcbreak(self._in)
         self._write(ENTER)
-        return self
+
+    def _give_back(self) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be gone, and then there is nothing to give back
+            self._write(LEAVE)
+        if self._before is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(self._in, termios.TCSADRAIN, self._before)
+
+    def _suspended(self, number: int, frame: object) -> None:
+        """Ctrl-Z: the shell gets its terminal as it was; who comes back by `fg` finds the screen again."""
+        self._give_back()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._suspended)
+        self._take()
+        self.resized = True
 
     def __exit__(
         self, kind: type[BaseException] | None, trouble: BaseException | None, where: TracebackType | None
     ) -> bool:
-        with contextlib.suppress(OSError):  # the terminal may be gone, and then there is nothing to give back
-            self._write(LEAVE)
-        if self._before is not None:
-            termios.tcsetattr(self._in, termios.TCSADRAIN, self._before)
+        self._give_back()
         for number, handler in self._signals.items():
             signal.signal(number, handler)
         return kind is KeyboardInterrupt
