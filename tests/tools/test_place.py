@@ -102,3 +102,8 @@ def test_the_table_for_some_words(mezzo):
 @pytest.mark.slow
 def test_the_page_of_the_docs_is_what_the_classes_say_now():
     assert (ROOT / "docs" / "targets.md").read_text(encoding="utf-8") == markdown(rows()), "run `make docs`"
+
+
+def test_a_run_of_which_nothing_is_in_the_kernel_tells_where_to_ask(mezzo):
+    done = mezzo("run", "-e", "InfiniteSource(LIMIT 1, STOP true) -> Discard", "--place", "auto")
+    assert done.status == 0 and "placement: 2 native; `mezzo place` says why\n" in done.err

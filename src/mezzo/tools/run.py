@@ -100,7 +100,8 @@ def main(args: argparse.Namespace) -> int:
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         if router.plan.placement is not None and not args.quiet:
-            print(f"placement: {router.plan.placement}", file=sys.stderr)
+            why = "" if router.plan.placement.kernel is not None else "; `mezzo place` says why"
+            print(f"placement: {router.plan.placement}{why}", file=sys.stderr)
         result = drive(router, args, compile_s, tracer)
         reads = {path: read_handler(router, path) for path in args.handlers}
         ledger = router.conservation() if args.conservation else None
