@@ -110,6 +110,24 @@ def test_maps_are_rewriters() -> None:
             Router.from_click(NAT.format(NAPT) + ERRORS.replace("(r)", f"({words})"), virtual=True)
 
 
+@pytest.mark.slow
+def test_errors_find_the_rewriter_that_a_reload_has_put_in_place() -> None:
+    sent, seen = udp(A, DNS), udp((US, 1024), DNS)
+    for target in target_names():
+        with Router.from_click(NAT.format(NAPT) + ERRORS, target=target, virtual=True) as router:
+            router.feed("in0", [sent])
+            router.run()
+            router.reload(NAT.format(NAPT.replace("drop", "drop, UDP_TIMEOUT 77")) + ERRORS.replace("(r)", "(r r)"))
+            router.feed("in2", [error("8.8.8.1", US, seen)])
+            router.run()
+            assert router.collect("out2") == [error("8.8.8.1", "10.0.0.2", sent)]
+            assert "exp 77.0s" in router.read("r.mappings")
+            router.write("r.clear", "")
+            router.feed("in2", [error("8.8.8.1", US, seen)])
+            router.run()
+            assert router.collect("out3") == [error("8.8.8.1", US, seen)]
+
+
 # -- echoes
 
 
