@@ -440,9 +440,9 @@ class Transmitter(_Half, ToDevice):
                 set_mem_u8(self.pieces + frame, u8(parts))
             producer += parts
             room -= parts
-            self.with_kernel += 1
             place = after(place, self.slots)
         store_release_u32(mem_u64(at + TX_PRODUCER), producer)
+        self.with_kernel += between(self.next, place, self.slots)
         self.next = place
 
     def kick(self, at: u64):
