@@ -230,14 +230,18 @@ class TestOnWires:
             assert overtaken(settled(far, 500)) == 0
             assert sum(ups(router).values()) > 0
 
-    def test_a_reload_goes_on_with_the_gates(self, wires: tuple[Pair, Pair]) -> None:
+    @pytest.mark.parametrize(
+        "change", [("DropBroadcasts", "DropBroadcasts -> Counter"), ("SNIFFER", "BURST 16, SNIFFER")]
+    )
+    def test_a_reload_goes_on_with_the_gates(self, wires: tuple[Pair, Pair], change: tuple[str, str]) -> None:
+        """Of an element more, and of devices that are opened anew."""
         with flowing(wires, ROUTER, "auto") as (here, far, router):
             router.write("out1/arpq.insert", f"{TO} {FAR}")
             frames = some_slow(wires[0].b.mac)
             send(here, frames[:500])
             first = router.parts[0]
             assert router.parts[0].keeper is not None and keepers() == 1
-            router.reload(ROUTER.replace("-> DropBroadcasts", "-> DropBroadcasts -> more :: Counter"))
+            router.reload(ROUTER.replace(*change))
             assert router.parts[0] is not first and keepers() == 1
             send(here, frames[500:])
             assert overtaken(settled(far, 1000)) == 0

@@ -8,7 +8,7 @@ opened; `_xdp_port` attaches it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,19 @@ def _keep_gates(part: Part, inputs: Sequence[Any]) -> None:
         keeper.go_on(part, inputs)
     elif keeper is None:
         _gates.Keeper(part, inputs)
+
+
+def lend(ends: Sequence[Any], part: Part, fresh: Collection[Any]) -> None:
+    """Gives new ends what they need to be opened, while another part runs, whose gates are kept for them as well."""
+    plan, maps = part.plan, part.maps.descriptors
+    assert plan is not None
+    for n, (i, _) in enumerate(plan.entries):
+        if any(ends[i] is one for one in fresh):
+            ends[i].below = Root(part.roots[n].fd, maps[f"sockets{n}"], part.instructions)
+            ends[i].keep_gates(ends[i].router.arena, 0)
+    for i, key in plan.keys.items():
+        if any(ends[i] is one for one in fresh):
+            ends[i].below = Wire(maps["devices"], key)
 
 
 # -- who can

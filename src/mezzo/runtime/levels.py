@@ -68,6 +68,13 @@ class Levels:
         for part in self.parts:
             part.set_word("epoch", epoch_ns)
 
+    def lend(self, fresh: Sequence[Any]) -> None:
+        """New ends of devices may be opened, before the place of another part is taken."""
+        from mezzo.ports.level import lend
+
+        for part in self.parts:
+            lend(self.plan.elements, part, fresh)
+
     def replace(self, before: Levels, ports: PortTable) -> None:
         """Puts the programs of this in the place of those of `before`, on the interfaces that ports have open: from one
         packet to the next, and none meets no program.  Those of `before` are let go of; state that both have stays."""

@@ -181,6 +181,8 @@ class Reload:
             element.bind(self.engine, i)
             element.router = coming
         self.turned, self.orphans = self._turned(), self._orphans()
+        if self.levels.parts:
+            self.levels.lend(self.fresh)
         self.ports = Change(router.ports, plan.elements, router.arena)
         self._initialize(olds)
 
