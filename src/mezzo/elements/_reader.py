@@ -13,6 +13,7 @@ there is no frame, or that is not due yet, is looked at again.
 """
 
 import os
+from typing import Any
 
 from mezzo.elements import (
     Arg,
@@ -93,6 +94,20 @@ class _Reader(Element):
 
     def initialize(self) -> None:
         self.longest = self.router.arena.longest
+
+    # -- another configuration
+
+    def hands_over(self, old: Any) -> list[str]:
+        """Where it is in the file, if that is the same one; of another only what was counted goes on."""
+        names = super().hands_over(old)
+        if not self.same_file(old):
+            return [name for name in names if name in ("active", "count", "cut", "trimmed")]
+        place = ("at", "packet_at", "following") if self.args.get("filepos") == old.args.get("filepos") else ()
+        return [*names, *(name for name in place if name not in names)]
+
+    def same_file(self, old: Any) -> bool:
+        """Whether it reads the bytes that `old` reads."""
+        return bool(self.path() == old.path() and len(self.file) == len(old.file) and not self.streamed)
 
     # -- packets
 

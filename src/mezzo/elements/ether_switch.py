@@ -48,6 +48,17 @@ s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard; s[2] -> c :: C
         self.members = max(self.ninputs, 1)
         self.tap = ()
 
+    def hands_over(self, old):
+        """Where an address lies in the table depends on its size."""
+        lost = () if self.places == old.places else ("addresses", "seen", "where")
+        return [name for name in super().hands_over(old) if name not in lost]
+
+    def moved(self, old):
+        if self.members < old.members:
+            gone = [at for at, port in enumerate(self.where.dump()) if port >= self.members]
+            for at in gone:
+                self.seen[at] = 0
+
     def first_way(self, address: u48) -> u32:
         if self.set_bits == 0:
             return 0

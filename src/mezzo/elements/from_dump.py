@@ -135,6 +135,20 @@ class FromDump(_Reader):
         except OSError as trouble:
             raise ConfigError(f"cannot read `{self.filename}`: {trouble.strerror}") from None
 
+    # -- another configuration
+
+    def same_file(self, old: Any) -> bool:
+        """A pipe is read on where `old` is in it."""
+        if not (self.streamed and old.streamed):
+            return super().same_file(old) and not old.streamed
+        return bool(self.path() == old.path() and self.capture.pipe.identity == old.capture.pipe.identity)
+
+    def moved(self, old: Any) -> None:
+        if old is not self and self.streamed and self.same_file(old):
+            self.capture.pipe.go_on_from(old.capture.pipe)
+            self.passed = old.passed
+            self.hold(old.window)
+
     # -- packets
 
     def mark(self, p: Packet) -> bool:

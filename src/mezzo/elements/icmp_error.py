@@ -96,6 +96,9 @@ class ICMPError(Element):
         self.id, self.fix = 1, int(self.use_fix_anno)
         self.own, self.kind, self.longest, self.next_mtu = self.src, self.type << 8 | self.code, self.mtu, self.pmtu
 
+    def hands_over(self, old):
+        return [name for name in super().hands_over(old) if name != "bad"]  # no BADADDRS are none
+
     @read("src", "source address of the answers")
     def read_src(self):
         return format_ip(self.own)

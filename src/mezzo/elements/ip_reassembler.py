@@ -89,6 +89,11 @@ class IPReassembler(Element):
         self.places = self.himem // FRAME
         self.size = self.places * WORDS
 
+    def hands_over(self, old):
+        """With fewer places those that are left would not be the ones that `find` knows: it begins anew."""
+        names = super().hands_over(old)
+        return names if self.places >= old.places else [name for name in names if name in self.reads]
+
     def process(self, p: Packet) -> Port:
         frag = u32(p.ip.frag)
         if frag & (MF | PLACE) == 0:

@@ -51,6 +51,22 @@ t -> c :: Counter -> Unqueue -> Discard;"""
             self.free[i] = i
         self.well_ordered = True
 
+    def hands_over(self, old):
+        return list(self.state_specs)  # `free` too: it belongs to the heap
+
+    def moved(self, old):
+        """With other inputs or another BUFFER the heap is made anew of the packets that are there."""
+        if (self.places, self.ninputs) != (old.places, old.ninputs):
+            taken = [place for place, frame in enumerate(self.held.dump()) if frame >= 0]
+            taken.sort(key=lambda place: (self.times[place], self.order[place]))
+            for place in taken:
+                self.owner[place] = min(self.owner[place], max(self.ninputs, 1) - 1)  # of inputs that went
+            owners = [self.owner[place] for place in taken]
+            self.heap.load(taken)  # what is sorted is a heap
+            self.free.load([*taken, *sorted({*range(self.places)} - {*taken})])
+            self.of_input.load([owners.count(i) for i in range(self.places)])
+            self.waiting = len(taken)
+
     # -- the heap
 
     def before(self, a: u32, b: u32) -> bool:

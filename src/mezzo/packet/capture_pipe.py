@@ -4,6 +4,8 @@
   refused; only the standard input may be silent for ever, for who gave it to us is there.
 * What must be held as a whole, because it is compressed or no plain classic capture, may have MOST bytes.
 * A plain classic capture is not held: `maybe_read` gives what came since, for a window that moves on.
+* Whoever describes a pipe again while it is being read, because a router gets another configuration, is shown the start
+  that came by the first time, and takes nothing away from the one that reads.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import errno
 import io
 import os
 import select
+import weakref
 from typing import Any, BinaryIO
 
 from mezzo.base import Diagnostic, MezzoError
@@ -19,6 +22,9 @@ from mezzo.base import Diagnostic, MezzoError
 PATIENCE_S = 10.0
 MOST = 1 << 30
 CHUNK = 1 << 20
+START = 64  # bytes: the header of the file and that of its first record
+
+_open: weakref.WeakSet[Pipe] = weakref.WeakSet()
 
 
 class Pipe(io.RawIOBase):
@@ -29,15 +35,26 @@ class Pipe(io.RawIOBase):
         self.patience_ms = None if patient else int(PATIENCE_S * 1000)
         self.poll = select.poll()
         self.poll.register(self.descriptor, select.POLLIN)
+        status = os.fstat(descriptor)
+        self.identity = status.st_dev, status.st_ino
+        self.start = next((p.start for p in _open if p.identity == self.identity and not p.closed), b"")
+        self.shown = self.start  # what is still to be given of it
+        _open.add(self)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        if self.shown:
+            piece, self.shown = self.shown[: len(buffer)], self.shown[len(buffer) :]
+            buffer[: len(piece)] = piece
+            return len(piece)
         # A named pipe that no writer has opened yet is not readable; one that all writers have left is.
         if not self.poll.poll(self.patience_ms):
             raise OSError(errno.ETIMEDOUT, f"nothing came for {PATIENCE_S:g} s; is anybody writing to it?")
-        return os.readv(self.descriptor, [buffer])
+        count = os.readv(self.descriptor, [buffer])
+        self._note(bytes(memoryview(buffer)[: min(count, START)]))
+        return count
 
     def maybe_read(self, wait_ms: int = 0) -> bytes | None:
         """What has come, nothing at the end, None when there may be more later."""
@@ -45,9 +62,19 @@ class Pipe(io.RawIOBase):
         if not ready and self.patience_ms is None:
             return None  # the standard input is not ours to make non-blocking
         try:
-            return os.read(self.descriptor, CHUNK)
+            piece = os.read(self.descriptor, CHUNK)
         except BlockingIOError:
             return None
+        self._note(piece)
+        return piece
+
+    def _note(self, piece: bytes) -> None:
+        if len(self.start) < START:
+            self.start += piece[: START - len(self.start)]
+
+    def go_on_from(self, other: Pipe) -> None:
+        """Takes the place of one that has read on."""
+        self.start, self.shown = other.start, b""
 
     def read_start(self, count: int) -> bytes:
         """The first `count` bytes; fewer if the end comes before."""
