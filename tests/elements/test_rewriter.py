@@ -235,6 +235,7 @@ def alive(router: Router) -> int:
     return int(router.read("r.nmappings"))
 
 
+@pytest.mark.slow
 def test_Co07_lifetimes_of_udp() -> None:
     words = "IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop{})"
     for target in target_names():
@@ -250,6 +251,12 @@ def test_Co07_lifetimes_of_udp() -> None:
             router.feed("in1", [udp(DNS, (US, 1024))])
             router.run(seconds=0.01)
             assert router.drops() == GONE
+        # What was answered, and went on, lives as long: only a configuration tells the two apart.
+        with Router.from_click(TICKING.format(words.format("")), target=target, virtual=True) as router:
+            router.feed("in0", [udp(A, DNS)] * 3)
+            router.feed("in1", [udp(DNS, (US, 1024))] * 3)
+            router.run(seconds=0.1)
+            assert router.read("r.mappings").count("exp 299.9s") == 2
         text = TICKING.format(words.format(", UDP_TIMEOUT 10, UDP_STREAMING_TIMEOUT 100"))
         with Router.from_click(text, target=target, virtual=True) as router:
             router.feed("in0", [udp(A, DNS), udp(A, DNS), udp(B, DNS), udp(B, DNS), udp(B, DNS)])

@@ -65,6 +65,11 @@ def test_Ao04_definitions_that_refer_to_definitions(run: Any) -> None:
         compile_text('define($A $B, $B $A) Script(print "v=$A", stop);')
 
 
+def test_Ao06_empty_last_argument(vectors: Any) -> None:
+    vectors("in0 :: Feed -> Strip(1,) -> out0 :: Collect;", {"in0": [b"ab"]}, {"out0": [b"b"]})
+    assert compile_text("Idle -> p :: Print(A,) -> Discard").by_name()["p"].label == "A"
+
+
 FUNCTION_RESULTS = r"""
 div 7 2 -> 3.5
 idiv 7 2 -> 3

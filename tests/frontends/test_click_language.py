@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.frontends.click import Flat, parse_click, unparse
 from mezzo.frontends.click.archive import write_archive
+from mezzo.runtime import Router
 
 
 def flat(text: str, **options: object) -> str:
@@ -281,6 +283,22 @@ def test_ao03_alias_of_a_compound_is_the_same_each_time() -> None:
     first: Flat = parse_click(text)
     assert [(e.name, e.cls) for e in first.elements][-1] == ("B@2/Null@1", "Null")
     assert all(parse_click(text) == first for _ in range(100))
+
+
+@pytest.mark.slow
+def test_ao03_nothing_grows() -> None:
+    text = "elementclass A { input -> Null -> output } elementclass B A; Idle -> B -> Discard"
+
+    def objects_after(times: int) -> int:
+        for _ in range(times):
+            with Router.from_click(text, target="python", virtual=True, frames=64):
+                pass
+        gc.collect()
+        return len(gc.get_objects())
+
+    objects_after(3)  # what is kept once
+    before = objects_after(2)
+    assert objects_after(5) <= before
 
 
 def test_ao04_definitions_that_refer_to_definitions() -> None:

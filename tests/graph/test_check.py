@@ -110,6 +110,19 @@ def test_ao08_unused_port() -> None:
     assert said.startswith("router.click:1:1: output 1 of `t` (Tee) is not connected")
 
 
+@pytest.mark.parametrize(
+    ("rest", "missing"),
+    [
+        ("s -> Discard", "input 1 and output 1 of `s` (EtherSwitch) are"),
+        ("s[0] -> Discard; s[1] -> Discard", "input 1 of `s` (EtherSwitch) is"),
+        ("Idle -> [1] s; s[1] -> Discard", "output 0 of `s` (EtherSwitch) is"),
+    ],
+)
+def test_ao08_a_switch_connected_on_one_side(rest: str, missing: str) -> None:
+    (said,) = complaints(f"s :: EtherSwitch;\nIdle -> s; {rest}")
+    assert said.startswith(f"router.click:1:1: {missing} not connected")
+
+
 def test_ao10_push_joined_to_pull() -> None:
     (said,) = complaints("q :: Queue; Idle -> q; q -> t :: Tee(2); t[0] -> Discard; t[1] -> Discard")
     assert "pull output 0 of `q` is joined to push input 0 of `t`" in said

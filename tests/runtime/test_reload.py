@@ -13,6 +13,7 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.runtime import Router
 from mezzo.runtime.handlers import HandlerError
+from tests.elements.nat_packets import udp
 
 BOTH = pytest.mark.parametrize("target", ["python", "native"])
 FEED = "f :: Feed -> "
@@ -157,6 +158,40 @@ def test_packets_that_wait_for_an_answer_are_released_by_it(target: str) -> None
         r.feed("a", [answer])
         r.run(seconds=0.01)
         assert (len(r.collect("sent")), r.read("arp.length"), r.read("arp.count")) == (3, "0", "1")
+
+
+HOUSE = """f :: Feed -> seen :: Counter -> MarkIPHeader -> r :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop);
+i :: Feed -> MarkIPHeader -> [1] r; r[1] -> home :: Collect;
+r[0] -> arp :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1%s) -> ask :: Classifier(12/0806, -); a :: Feed -> [1] arp;
+ask[0] -> asked :: Collect; ask[1] -> q :: Queue(%d) -> u :: Unqueue(ACTIVE %s) -> sent :: Collect;"""
+
+
+@pytest.mark.slow
+@BOTH
+def test_Ho09_queues_neighbours_flows_and_counts_move_and_a_mistake_changes_nothing(target: str) -> None:
+    inside, web, outside = ("10.0.0.2", 5000), ("1.0.0.9", 80), ("1.0.0.1", 1024)
+    answer = bytes.fromhex("020000000001020000000009080600010800060400020200000000090100000902000000000101000001")
+    framed = bytes.fromhex("0200000000090200000000010800") + udp(outside, web)
+    with router(HOUSE % ("", 100, "false"), target, virtual=True) as r:
+        r.feed("f", [udp(inside, web)])
+        r.run(seconds=0.01)
+        r.feed("a", [answer])
+        r.run(seconds=0.01)
+        before = {name: r.read(name) for name in ("arp.table", "r.mappings", "seen.count", "q.length")}
+        assert (before["seen.count"], before["q.length"]) == ("1", "1")
+        for wrong in ("f :: Feed ->", HOUSE % (", NONSENSE 1", 100, "true")):
+            with pytest.raises(MezzoError, match=r"the text ends|NONSENSE"):
+                r.reload(wrong)
+        assert {name: r.read(name) for name in before} == before
+        r.feed("f", [udp(inside, web)])
+        r.run(seconds=0.01)
+        assert r.read("q.length") == "2"  # the old one still forwards
+        r.reload(HOUSE % (", TIMEOUT 600", 200, "true") + " Idle -> Discard;")
+        r.feed("f", [udp(inside, web)])
+        r.feed("i", [udp(web, outside)])
+        r.run(seconds=0.01)
+        assert r.collect("sent") == [framed] * 3 and r.collect("home") == [udp(web, inside)]
+        assert (r.read("seen.count"), r.read("q.capacity"), len(r.collect("asked"))) == ("3", "200", 1)
 
 
 @BOTH
