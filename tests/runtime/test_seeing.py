@@ -89,6 +89,15 @@ def test_a_drop_is_told_with_its_reason():
 
 
 @pytest.mark.slow
+def test_drops_of_others_are_not_blamed():
+    with running(f"{TEXT} RatedSource(RATE 20000) -> full :: SimpleQueue(1) -> Idle;") as router:
+        look(router, "trace", count=10, filter="src port 53 or src port 54")
+        paths, _ = news(router, lambda found: False)
+        assert sum(router.drops().values()) > 100
+    assert {path["end"] for path in paths} == {"ended in d"}
+
+
+@pytest.mark.slow
 def test_a_tap_of_each_kind_of_connection():
     wanted = {"ea->m": {53}, "eb->m": {54}, "*->m": {53, 54}, "q->u": {53, 54}, "t -> [0] q": {53, 54}}
     with running(TEXT) as router:

@@ -5,7 +5,8 @@ element did is the difference between the packet on its arrival and on its next 
 
 Who is who: a packet is known by its frame and by the frame's `live` byte, which is 1 for a new packet.  A tag is put
 there at first sight; a clone takes its parent's tag along, so a known tag in another frame is a copy.  A packet has
-ended when its frame is free or has another tag; the reason is the drop counter that moved since the last look.
+ended when its frame is free or has another tag; the reason is the drop counter that moved since it came to the element
+where it was last seen, or to the one that pulled it from there.
 Programs in the kernel tell themselves where packets are (see paths_kernel); one that comes up goes on with its path.
 """
 
@@ -39,6 +40,7 @@ class Step:
     port: int
     done: list[str] = field(default_factory=list)
     level: str = "native"
+    moves: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)  # before and after; `done` is made of them
     at_ns: int = 0  # since 1970
     packet: Snapshot | None = None  # as it came there
 
@@ -61,6 +63,7 @@ class Path:
     steps: list[Step] = field(default_factory=list)
     end: str = ""
     end_ns: int = 0
+    drops: dict[tuple[str, str], int] = field(default_factory=dict)  # of the elements where it may be, as it came there
     pulled: bool = False  # when last seen it came out of an element: somebody has it who was not seen
 
 
@@ -78,12 +81,11 @@ class Tracer:
         self.is_out: bool | None = None
         self.router: Router | None = None
         self.kernel: KernelTrail | None = None
-        self.drops: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, int], list[Connection]] = {}
 
     def attach(self, router: Router) -> None:
         """Also called again, when another graph took over."""
-        self.router, self.drops, self.before = router, router.drops(), {}
+        self.router, self.before = router, {}
         for c in router.graph.connections:
             self.before.setdefault((c.dst, c.dst_port), []).append(c)
         if router.parts and router.trace is not None:  # else the programs in the kernel tell nothing
@@ -105,6 +107,10 @@ class Tracer:
 
     def finished(self, path: Path) -> None:
         path.end_ns = self.now_ns()
+        # What headers say takes long to find out: not while the packet is on its way.
+        for step in path.steps:
+            step.done += [phrase for old, new in step.moves for phrase in changes(old, new)]
+            step.moves = []
         self._told(path)
 
     def is_full(self) -> bool:
@@ -126,10 +132,12 @@ class Tracer:
         if path is not None:
             path.last = Snapshot.of(packet)
             path.steps.append(self.step(element, port, path.last))
+            path.drops = self.drops_at(element, port, False)
         elif (path := self.path_of(packet, element, port)) is not None:
             now = Snapshot.of(packet)
             self.note(path, element, port, now)
             path.last = now
+            path.drops = self.drops_at(element, port, path.pulled)
 
     def risen(self, packet: Packet, element: Element, port: int) -> Path | None:
         """The path of a packet that comes up from the kernel just now."""
@@ -174,8 +182,17 @@ class Tracer:
                 path.steps.append(self.step(origin[0], origin[1], now))
         return path
 
-    def step(self, element: Element, port: int, packet: Snapshot | None, done: list[str] | None = None) -> Step:
-        return Step(element.name, type(element).__name__, port, done or [], at_ns=self.now_ns(), packet=packet)
+    def step(self, element: Element, port: int, packet: Snapshot | None) -> Step:
+        return Step(element.name, type(element).__name__, port, at_ns=self.now_ns(), packet=packet)
+
+    def drops_at(self, element: Element, port: int, pulled: bool) -> dict[tuple[str, str], int]:
+        """Packets that died in the element, and in the one that pulls from it, where one has just done so."""
+        assert self.router is not None
+        places = [element]
+        if pulled and (puller := self.puller(element.name, port)) is not None:
+            places.append(puller)
+        drops = self.router.engine.drops
+        return {(e.name, why): count for e in places for why, count in {"": 0, **drops(e.index)}.items()}
 
     def was_pulled(self, path: Path, element: Element, port: int) -> bool:
         """Whether this sight is of a packet that came out of the element; else it goes in."""
@@ -197,53 +214,54 @@ class Tracer:
 
     def note(self, path: Path, element: Element, port: int, now: Snapshot) -> None:
         """Adds a sight to a path: what changed belongs to the element the packet comes from."""
-        changed = changes(path.last, now)
+        moved = (path.last, now)
         path.pulled = self.was_pulled(path, element, port)
         if not path.pulled:
-            self.credit(path, element, port, changed)
+            self.credit(path, element, port, moved)
             path.steps.append(self.step(element, port, now))
         elif path.steps and path.steps[-1].element == element.name:
-            path.steps[-1].done += changed
+            path.steps[-1].moves.append(moved)
         else:
-            path.steps.append(self.step(element, port, now, changed))
+            path.steps.append(self.step(element, port, now))
+            path.steps[-1].moves.append(moved)
 
-    def credit(self, path: Path, element: Element, port: int, changed: list[str]) -> None:
+    def credit(self, path: Path, element: Element, port: int, moved: tuple[Snapshot, Snapshot]) -> None:
         """What changed before a push was done by the pusher, which may have pulled the packet and so not been seen."""
         assert self.router is not None
         pushers = {c.src for c in self.before.get((element.name, port), [])}
         if path.steps and pushers and path.steps[-1].element not in pushers and len(pushers) == 1:
             pusher = self.router.elements[pushers.pop()]
-            path.steps.append(self.step(pusher, 0, path.last, changed))
-        elif path.steps:
-            path.steps[-1].done += changed
+            path.steps.append(self.step(pusher, 0, path.last))
+        if path.steps:
+            path.steps[-1].moves.append(moved)
 
     def close_ended(self) -> None:
         """Finds paths whose packet is gone, and why."""
         assert self.router is not None
         gone = [frame for frame, path in self.open.items() if Packet(self.router.arena, frame).live != path.tag]
-        now = self.router.drops()
-        moved = [key for key, count in now.items() if count > self.drops.get(key, 0)]
-        self.drops = now
         for frame in gone:
             path = self.open.pop(frame)
-            died = self.death(path, moved)
+            died = self.death(path)
             if not died and path.pulled:
-                path.steps += self.puller(path.steps[-1])
+                puller = self.puller(path.steps[-1].element, path.steps[-1].port)
+                path.steps += [self.step(puller, 0, None)] if puller is not None else []
             path.end = died or (f"ended in {path.steps[-1].element}" if path.steps else "ended")
             self.finished(path)
 
-    def death(self, path: Path, moved: list[tuple[str, str]]) -> str:
+    def death(self, path: Path) -> str:
         """Where and why a packet was dropped; empty where it was not."""
-        last = path.steps[-1].element if path.steps else ""
-        found = [(who, why) for who, why in moved if who == last] or [m for m in moved if m[0] != "pool"]
+        assert self.router is not None
+        elements, drops = self.router.elements, self.router.engine.drops
+        places = [name for name in dict.fromkeys(name for name, _ in path.drops) if name in elements]
+        now = {(name, why): count for name in places for why, count in drops(elements[name].index).items()}
+        found = [key for key, count in now.items() if count > path.drops.get(key, 0)]
         return "died in " + " or ".join(f"{who}: {why}" for who, why in found) if found else ""
 
-    def puller(self, step: Step) -> list[Step]:
-        """The element that pulls from this one."""
+    def puller(self, name: str, port: int) -> Element | None:
+        """The element that pulls from an output."""
         assert self.router is not None
-        ends = [c for c in self.router.graph.outputs_of(step.element) if c.src_port == step.port]
-        found = self.router.elements.get(ends[0].dst) if len(ends) == 1 else None
-        return [self.step(found, ends[0].dst_port, None)] if found is not None else []
+        ends = [c for c in self.router.graph.outputs_of(name) if c.src_port == port]
+        return self.router.elements.get(ends[0].dst) if len(ends) == 1 else None
 
     def finish(self) -> list[Path]:
         """Call when the router rests: paths still open are of packets that wait somewhere."""
