@@ -7,7 +7,7 @@
 
 WHERE is the address of a router's control socket, or a configuration, which is then run.  FILTER is a pattern of
 IPFilter; a packet is followed from where it matches.  A router that runs goes through traced code meanwhile, and then
-through its own again; a step of a packet that is followed takes some hundred microseconds, which the times show.
+through its own again; a step of a packet that is followed takes some fifty microseconds, which the times show.
 --write gives a pcapng with an interface per element, in which each packet's comment tells the step, for tshark.
 """
 
