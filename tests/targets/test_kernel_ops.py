@@ -20,6 +20,7 @@ from mezzo.targets.kernel import KernelRefusal, refusals
 from mezzo.targets.kernel import part as part_module
 from mezzo.tools._agree import Agreement, Running, bench_of, compare
 from mezzo.tools._random_packets import cases
+from tests.elements.nat_packets import tcp
 from tests.targets.native_units import TARGETS, P, bump, c, loc, plain, start, unit_of
 from tests.targets.test_native_ops import DATA, VALUES
 
@@ -145,6 +146,16 @@ def test_Lo01_checksums_of_any_length() -> None:
     packets = [bytes((7 * i + n) & 255 for i in range(n)) for n in (*range(70), 511, 512, 513, 1023, 1024, 1479, 1480)]
     seen = both(process(*steps), packets)
     assert len(seen["out"][0]) == len(packets)
+
+
+@pytest.mark.slow
+def test_Lo01_an_element_that_sums_a_tcp_segment_of_any_length() -> None:
+    whole = [tcp(("10.0.0.2", 5000), ("9.9.9.9", 80), bytes(7 * i & 255 for i in range(n))) for n in range(1441)]
+    spoiled = [p[:36] + b"\xbe\xef" + p[38:] for p in whole]
+    with Router.from_click("f :: Feed -> MarkIPHeader -> SetTCPChecksum -> c :: Collect", target="kernel") as r:
+        r.feed("f", spoiled)
+        r.run()
+        assert r.collect("c") == whole
 
 
 def test_copies_overlap() -> None:
