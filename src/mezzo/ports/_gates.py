@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from mezzo.base import MezzoError
 from mezzo.packet.arena import FREE, META, META_SIZE, Arena
@@ -38,6 +39,8 @@ GENERIC, GLOBAL = 283, 1
 LEAST_S, MOST_S = 0.001, 0.05  # of a pause
 SHARE = 20  # a look takes this part of the time at most
 PATIENCE_S = 0.1  # where the kernel has no barrier: longer than any batch takes
+NONE = 0xFFFF_FFFF  # no descriptor
+_bells: WeakKeyDictionary[Arena, list[Memory]] = WeakKeyDictionary()
 _SOME = re.compile(rb"[^\0]")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -49,7 +52,9 @@ class Keeper:
         self._lock, self._ended = threading.Lock(), False
         self._take(part, ends)
         self._event = os.eventfd(0, os.EFD_CLOEXEC)
+        # Packet code may be about to ring when another keeper takes the place of this: its memory stays with the arena.
         self._memory = Memory(8)
+        _bells.setdefault(self.ends[0].router.arena, []).append(self._memory)
         self._rung = memoryview(self._memory.map).cast("I")
         self._rung[1] = self._event
         self.bell = self._memory.address
@@ -100,8 +105,8 @@ class Keeper:
                 self._lower_all()
             with self._lock:
                 self._rung[0] = self._ended
+        self._rung[1] = NONE
         self._rung.release()
-        self._memory.free()
         os.close(self._event)
 
     def _lower_all(self) -> None:
@@ -123,7 +128,7 @@ class Keeper:
 
     def _at_rest(self, job: Callable[[], int]) -> int:
         with self._lock:
-            router = self.ends[0].router if not self._ended else None
+            router = self.ends[0].router if self.ends and not self._ended else None
         return int(router.at_rest(job)) if router is not None else 0
 
     def _up(self) -> dict[int, int]:
