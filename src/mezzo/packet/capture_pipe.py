@@ -37,7 +37,7 @@ class Pipe(io.RawIOBase):
         self.poll.register(self.descriptor, select.POLLIN)
         status = os.fstat(descriptor)
         self.identity = status.st_dev, status.st_ino
-        self.start = next((p.start for p in _open if p.identity == self.identity and not p.closed), b"")
+        self.start: bytes = next((p.start for p in _open if p.identity == self.identity and not p.closed), b"")
         self.shown = self.start  # what is still to be given of it
         _open.add(self)
 
