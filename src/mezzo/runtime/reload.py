@@ -141,11 +141,6 @@ class Reload:
         threads = self.plan.threading.count if self.plan.threading is not None else 1
         if threads != self.router.threads:
             raise MezzoError(f"the number of threads stays while a router runs: {self.router.threads}, not {threads}")
-        now, then = (p.placement is not None and p.placement.kernel is not None for p in (self.before, self.plan))
-        if now != then:
-            what = "something" if then else "nothing"
-            hint = "start it anew, or give such places that something is in the kernel in both"
-            raise MezzoError(Diagnostic(f"{what} would be in the kernel now, other than before", hint=hint))
 
     # -- beside the old graph
 
@@ -198,6 +193,9 @@ class Reload:
         ]
         changed = {(m, d) for m, d, name in sides[0] ^ sides[1]}
         changed |= {(m, d) for m, d, name in sides[1] if self.what.get(name) != KEEP}
+        # A device that has something in the kernel in one, and nothing in the other, is opened otherwise.
+        turned = devices_below(self.before) ^ devices_below(self.plan)
+        changed |= {(m, d) for m, d, _ in sides[1] if d in turned}
         return {name for m, d, name in sides[1] if (m, d) in changed}
 
     def _orphans(self) -> list[tuple[int, str]]:
@@ -364,6 +362,7 @@ class Reload:
         if self.left.parts:
             self.levels.replace(self.left, self.router.ports)
             self.router.at_rest(self.engine.catch_up)
+        self.router.ports.start()
         kept = {id(e) for e in self.plan.elements}
         for element in reversed(self.before.elements):
             if id(element) not in kept and element.name in self.before.by_name():
@@ -373,6 +372,12 @@ class Reload:
 
 
 NOWHERE = 0xFFFF_FFFF
+
+
+def devices_below(plan: Plan) -> set[str]:
+    """The devices of what runs in the kernel."""
+    kernel = plan.placement.kernel if plan.placement is not None else None
+    return {*kernel.devices.values()} if kernel is not None else set()
 
 
 def fitting(content: Any, state: State, size: int) -> Any:
