@@ -192,6 +192,7 @@ def test_who_is_no_router_ho03(mezzo, name):
     [
         ("127.0.0.1:1", "-p 1"),
         ("/nowhere/s", "-u /nowhere/s"),
+        ("not-yet-there.sock", "-u not-yet-there.sock"),
         (__file__, "no socket"),
         *((where, "no address") for where in ("nonsense", "1.2.3.4:99999", "99999", "")),
     ],

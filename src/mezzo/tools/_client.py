@@ -63,7 +63,7 @@ def place_of(where: str) -> str | tuple[str, int]:
     match = HOST_PORT.fullmatch(where)
     if match is not None and int(match[3]) < 65536:
         return match[1] or match[2] or "127.0.0.1", int(match[3])
-    if "/" in where or os.path.lexists(where):
+    if "/" in where or where.endswith(".sock") or os.path.lexists(where):
         return where
     raise MezzoError(Diagnostic(f"`{where}` is no address", hint="write HOST:PORT, PORT, or the name of a UNIX socket"))
 
