@@ -10,8 +10,8 @@ import pytest
 
 from mezzo.base import bpf
 from mezzo.runtime import Router
-from mezzo.targets.kernel.notes import Ring
 from mezzo.runtime.paths import Path, Tracer, as_json, render
+from mezzo.targets.kernel.notes import Ring
 from tests.ports.netlab import Pair, inside, ip, namespace, raw_socket, veth_pair
 
 pytestmark = pytest.mark.needs_root
