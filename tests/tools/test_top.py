@@ -86,16 +86,19 @@ def screen_of(path, act):
     words = [sys.executable, "-m", "mezzo", "top", path, "--every", "0.1", "--no-profile"]
     with subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True) as process:
         out, acted, end = b"", False, time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < end:
-            if select.select([controller], [], [], 0.1)[0]:
-                out += os.read(controller, 65536)
-            if not acted and out.count(b"element ") > 1:
-                act(controller, terminal, process)
-                acted = True
-        if process.poll() is None:
+        written = select.poll()
+        written.register(controller, select.POLLIN)
+        try:
+            while process.poll() is None and time.monotonic() < end:
+                if written.poll(100):
+                    out += os.read(controller, 65536)
+                if not acted and out.count(b"element ") > 1:
+                    act(controller, terminal, process)
+                    acted = True
+            assert process.poll() is not None, f"it did not end: {out[-300:]!r}"
+        finally:
             process.kill()
-            pytest.fail(f"it did not end: {out[-300:]!r}")
-        while select.select([controller], [], [], 0)[0]:
+        while written.poll(0):
             out += os.read(controller, 65536)
         after = termios.tcgetattr(terminal)
     os.close(controller)

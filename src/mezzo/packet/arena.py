@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import weakref
 from array import array
 from collections.abc import Callable, Iterator
 
@@ -76,6 +77,8 @@ class Arena:
         if threads > 1:
             self.size = -(-(depot + depot_bytes(frames)) // 4096) * 4096
         self.fd = os.memfd_create("mezzo-arena")
+        self._descriptor = weakref.finalize(self, os.close, self.fd)  # also of an arena that nobody closes
+        self._descriptor.atexit = False
         os.ftruncate(self.fd, self.size)
         self.map = mmap.mmap(self.fd, self.size)
         self.mem = memoryview(self.map)
@@ -250,7 +253,7 @@ class Arena:
         self.mem.release()
         with contextlib.suppress(BufferError):  # a view handed to the caller is alive; the mapping goes with it
             self.map.close()
-        os.close(self.fd)
+        self._descriptor()
 
 
 class Packet:
