@@ -6,6 +6,7 @@ Golden files: `golden(name, text)` compares with tests/golden/NAME; `--update-go
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from mezzo.runtime import Router
 from mezzo.targets import PRIVILEGED
 from tests.ports import netlab
 from tests.vectors import run_both
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts tests in the background has SIGINT ignored, which programs that they start would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 GOLDEN = Path(__file__).parent / "golden"
 
