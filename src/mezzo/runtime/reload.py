@@ -12,6 +12,7 @@ takes over the state that its configuration has not just set (`Element.hands_ove
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,7 +132,7 @@ class Reload:
         except BaseException:
             self.give_up()
             raise
-        self.router.at_quiescence(self.swap, self.after)
+        self.router.at_quiescence(self.swap_at_once, self.after)
         if self.trouble is not None:
             raise MezzoError(Diagnostic(f"the new configuration runs, but without a device: {self.trouble}"))
         return Report(self.actions, self.blackout_ns, self.lost, self.ports.reopened)
@@ -176,6 +177,12 @@ class Reload:
             element.bind(self.engine, i)
             element.router = coming
         self.turned, self.orphans = self._turned(), self._orphans()
+        self.told = [
+            (plan.elements[h.new], self.before.elements[h.old])
+            for h in self.heirs
+            if type(plan.elements[h.new]).moved is not Element.moved
+        ]
+        self.begun = [i for i in places if plan.program.instances[i].unit.function("init") is not None]
         if self.levels.parts:
             self.levels.lend(self.fresh)
         self.ports = Change(router.ports, plan.elements, router.arena)
@@ -268,6 +275,16 @@ class Reload:
 
     # -- while nobody runs
 
+    def swap_at_once(self) -> None:
+        """Without the collector, which would look at all objects of both graphs in the middle of it."""
+        was = gc.isenabled()
+        gc.disable()
+        try:
+            self.swap()
+        finally:
+            if was:
+                gc.enable()
+
     def swap(self) -> None:
         router, old, new = self.router, self.router.engine, self.engine
         begun = router.rested_ns()
@@ -290,8 +307,8 @@ class Reload:
         except (MezzoError, OSError) as trouble:  # packets go on; whoever asked is told what does not
             self.trouble = trouble
         self.left, router.levels = router.levels, self.levels
-        for heir in self.heirs:
-            self.plan.elements[heir.new].moved(self.before.elements[heir.old])
+        for element, old_element in self.told:
+            element.moved(old_element)
         self._wake(scheduled, timers)
         self._send_home(old)
         self.blackout_ns = time.monotonic_ns() - begun
@@ -343,10 +360,8 @@ class Reload:
         for task, index in enumerate(program.tasks):
             if task not in known and self.plan.elements[index].wants_task:
                 engine.call(0, "wake", task)
-        fresh = set(map(id, self.fresh))
-        for index, linked in enumerate(program.instances):
-            if id(self.plan.elements[index]) in fresh and linked.unit.function("init") is not None:
-                engine.call(index, "init")
+        for index in self.begun:
+            engine.call(index, "init")
 
     def _send_home(self, old: Any) -> None:
         """Frees what elements that are not in the new graph held."""
