@@ -69,7 +69,7 @@ def _packet_only(name: str) -> Any:
     def placeholder(*args: Any) -> Any:
         raise RuntimeError(f"{name}() has a meaning in packet code only")
 
-    placeholder.packet_function = name  # type: ignore[attr-defined]
+    placeholder.__dict__["packet_function"] = name
     return placeholder
 
 

@@ -26,7 +26,7 @@ class _Names(Element):
                     self.error(str(trouble), text)
 
     def define(self, name, word):
-        """Enters what the word stands for.  ValueError says that it stands for nothing."""
+        """Enters what the word stands for: each class's own.  ValueError says that it stands for nothing."""
         raise NotImplementedError
 
     def put(self, kind, name, value, replace=True):

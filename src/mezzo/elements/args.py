@@ -73,6 +73,7 @@ class Kind:
     words = "text"
 
     def parse(self, text: str, env: Env) -> Any:
+        """The value; ValueError says what is wrong.  Every kind has its own, and there is no usual one."""
         raise NotImplementedError
 
     def show(self, value: Any) -> str:

@@ -89,7 +89,8 @@ def strip_comments(text: str) -> str:
 
 def argument_offsets(text: str) -> list[int]:
     """Where each argument that `split_args` finds begins in the text as written, comments and all."""
-    return [_SPACE_BEFORE.match(text, start).end() for start in _argument_starts(text)]  # type: ignore[union-attr]
+    spaces = (_SPACE_BEFORE.match(text, start) for start in _argument_starts(text))
+    return [space.end() for space in spaces if space is not None]  # there always is one, of no length perhaps
 
 
 def unquote(text: str) -> str:

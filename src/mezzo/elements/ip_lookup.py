@@ -42,7 +42,7 @@ def longest_first(route: Route) -> tuple[int, int]:
 
 
 class _RouteTable(Element):
-    """The configuration and the handlers that only read; `_get`, `_find`, `_routes` are the table's own."""
+    """The configuration and the handlers that only read; `_fill`, `_get`, `_find` and `_routes` are each table's own."""
 
     ports, processing, flow = "1/-", "h/h", "x/x"
     routes = Rest(Raw(), "routes: ADDRESS/LENGTH [GATEWAY] OUTPUT")
@@ -92,7 +92,8 @@ class _RouteTable(Element):
 
 
 class _LiveTable(_RouteTable):
-    """Adds the handlers that change routes; `_put` and `_remove` are the table's own."""
+    """Adds the handlers that change routes; `_put`, `_remove`, `_clear` and `_apply` are each table's own: how routes
+    are kept is all in which tables differ, so there is nothing to inherit."""
 
     def _put(self, route: Route) -> None:
         """Adds a route, or replaces the one of its prefix."""
