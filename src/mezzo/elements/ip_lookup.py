@@ -42,7 +42,7 @@ def longest_first(route: Route) -> tuple[int, int]:
 
 
 class _RouteTable(Element):
-    """The configuration and the handlers that only read; `_fill`, `_get`, `_find` and `_routes` are each table's own."""
+    """The configuration and the handlers that only read; `_fill`, `_get`, `_find`, `_routes` are each table's own."""
 
     ports, processing, flow = "1/-", "h/h", "x/x"
     routes = Rest(Raw(), "routes: ADDRESS/LENGTH [GATEWAY] OUTPUT")

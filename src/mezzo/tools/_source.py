@@ -26,7 +26,7 @@ class Source:
     text: str
     file: str
     variables: dict[str, str] = field(default_factory=dict)
-    library_path: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()  # where `require` looks for libraries
 
 
 def source_arguments(parser: argparse.ArgumentParser) -> None:

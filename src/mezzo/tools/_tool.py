@@ -103,7 +103,7 @@ def flat_of(source: Source, strict: bool = False) -> Flat:
     names = library.names_of_files()
     with without_collector():
         flat = parse_click(
-            source.text, source.file, source.variables, source.library_path, is_class, names, guesses=not strict
+            source.text, source.file, source.variables, source.folders, is_class, names, guesses=not strict
         )
     print_errors(flat.warnings)
     return flat

@@ -60,7 +60,7 @@ def examine(source: Source, place: Sequence[str] = ()) -> tuple[str, list[Diagno
 
     try:
         with without_collector():
-            plan = compile_text(source.text, source.file, source.variables, source.library_path, place=place)
+            plan = compile_text(source.text, source.file, source.variables, source.folders, place=place)
     except MezzoError as trouble:
         return "", list(trouble.diagnostics)
     count, joints = len(plan.graph.instances), len(plan.graph.connections)

@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     words, expression = sources(args)
     source = find_source([*words, *definitions(args.define)], expression, args.clickpath)
     with Router.from_click(
-        source.text, source.file, source.variables, source.library_path, virtual=args.simtime, threads=args.threads
+        source.text, source.file, source.variables, source.folders, virtual=args.simtime, threads=args.threads
     ) as router:
         if args.simtime_begin is not None:
             router.engine.epoch_ns = args.simtime_begin

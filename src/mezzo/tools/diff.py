@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
 
     def plan_of(name: str) -> Plan:
         it: Source = find_source([name, *args.variables], None)
-        return compile_text(it.text, it.file, it.variables, it.library_path, place=args.place)
+        return compile_text(it.text, it.file, it.variables, it.folders, place=args.place)
 
     actions = what_to_do(plan_of(args.old), plan_of(args.new))
     if args.json:

@@ -75,7 +75,7 @@ def resolve(source: Source) -> Resolved:
     from mezzo.pipeline.compile import check_graph, is_class
 
     flat = parse_click(
-        source.text, source.file, source.variables, source.library_path, is_class, library.names_of_files()
+        source.text, source.file, source.variables, source.folders, is_class, library.names_of_files()
     )
     return check_graph(assemble(flat))
 

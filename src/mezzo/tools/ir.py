@@ -136,7 +136,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
             raise MezzoError(f"{named[0].__name__} has no example: give a configuration for --llvm")
         return compile_text(named[0].example, f"{named[0].__name__}'s example", threads=args.threads or 1)
     source = find_source(args.words, args.expression)
-    return compile_text(source.text, source.file, source.variables, source.library_path, threads=args.threads or 1)
+    return compile_text(source.text, source.file, source.variables, source.folders, threads=args.threads or 1)
 
 
 def plan_units(plan: Plan, only: str | None) -> list[tuple[str, Unit]]:

@@ -69,7 +69,7 @@ def planned(args: argparse.Namespace) -> Plan:
     source = read_source(args)
     place = args.place
     while True:
-        plan = compile_text(source.text, source.file, source.variables, source.library_path, place=place)
+        plan = compile_text(source.text, source.file, source.variables, source.folders, place=place)
         if plan.placement is not None:
             print_errors(plan.warnings)
             return plan

@@ -148,7 +148,7 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
         source.text,
         source.file,
         source.variables,
-        source.library_path,
+        source.folders,
         virtual=args.virtual,
         counted=bool(args.stats or args.report),
         target=args.target,

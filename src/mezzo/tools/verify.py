@@ -128,7 +128,7 @@ def _bench(args: argparse.Namespace) -> tuple[Bench | None, list[Diagnostic]]:
     from mezzo.pipeline import compile_text
 
     source = find_source(args.words, args.expression)
-    plan = compile_text(source.text, source.file, source.variables, source.library_path, virtual=True)
+    plan = compile_text(source.text, source.file, source.variables, source.folders, virtual=True)
     return _of_plan(plan, lambda element: True)
 
 

@@ -15,7 +15,7 @@ from mezzo.base import Diagnostic, MezzoError, Reporter
 from mezzo.frontends.click.archive import configuration_of, is_archive
 from mezzo.frontends.click.expand import expand_unit
 from mezzo.frontends.click.flat import Flat, FlatConnection, FlatElement
-from mezzo.frontends.click.library import Libraries
+from mezzo.frontends.click.libraries import Libraries
 from mezzo.frontends.click.parser import MAX_ERRORS, parse_text
 from mezzo.frontends.click.resolve import resolve_file
 from mezzo.frontends.click.source import ConfigText, SourceText

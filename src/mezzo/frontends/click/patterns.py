@@ -13,7 +13,7 @@ from pathlib import Path
 from mezzo.base import Reporter, Span
 from mezzo.frontends.click.expand import expand_unit
 from mezzo.frontends.click.flat import Flat
-from mezzo.frontends.click.library import Libraries
+from mezzo.frontends.click.libraries import Libraries
 from mezzo.frontends.click.parser import parse_text
 from mezzo.frontends.click.resolve import resolve_scope
 from mezzo.frontends.click.scope import CompoundClass, Scope, Unit

@@ -13,7 +13,7 @@ from functools import cache
 
 from mezzo.base import Note, Reporter, Span
 from mezzo.elements.confparse import split_args, split_words, unquote
-from mezzo.frontends.click.library import Libraries
+from mezzo.frontends.click.libraries import Libraries
 from mezzo.frontends.click.scope import CompoundClass, ElementClass, Link, Member, Scope, Unit
 from mezzo.frontends.click.source import ConfigText, SourceText
 from mezzo.frontends.click.tree import (

@@ -31,10 +31,10 @@ from mezzo.targets.native.depot import asking_depot, give_surplus
 from mezzo.targets.native.frame import FRAME_AT, GONE, META_AT, PLACES, Frame, Site, find
 from mezzo.targets.native.hashes import Hash, hashes_text
 from mezzo.targets.native.layout import LEFT, OUT, RUNTIME, Layout, TableShape, now_offset, walk
-from mezzo.targets.native.library import DECLARES, PIECES, constants
 from mezzo.targets.native.lower import helper_type
 from mezzo.targets.native.lower_stmt import FAULT, leave, pull_from, run
 from mezzo.targets.native.outline import PUSH_SIZE, Leave, as_push, outline, role_of, size
+from mezzo.targets.native.pieces import DECLARES, PIECES, constants
 from mezzo.targets.native.shared import (
     ALONE,
     FLUSH,

@@ -64,7 +64,7 @@ def find(t: Text, arena: Arena, frame: str, names: tuple[str, str] | None = None
     """Where the metadata and the bytes of a frame are, from the start of their tables.  Along the graph they are handed
     on with the packet: else each step would compute them anew, a tenth of the instructions of an IP router."""
     meta, data = names or (t.name(), t.name())
-    # In 32 bits, as in library.py: LLVM narrows some shifts and not others, and then does not see that they are equal.
+    # In 32 bits, as in pieces.py: LLVM narrows some shifts and not others, and then does not see that they are equal.
     t.do(f"{meta} = zext i32 {t.op(f'shl nuw i32 {frame}, {META_SIZE.bit_length() - 1}')} to i64")
     t.do(f"{data} = shl nuw nsw i64 {t.op(f'zext i32 {frame} to i64')}, {arena.frame_size.bit_length() - 1}")
     return meta, data

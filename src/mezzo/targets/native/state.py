@@ -186,7 +186,7 @@ class Array:
 
 class Table:
     """Open addressing, at most half full; deletion shifts back, so there are no tombstones.  The hash is the one in
-    library.py."""
+    pieces.py."""
 
     def __init__(self, memory: Memory, at: int, state: State) -> None:
         self.shape = table_shape(state)
