@@ -24,6 +24,7 @@ from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
 from mezzo.runtime.asking import Asking
+from mezzo.runtime.changing import Changing
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.control import Control
 from mezzo.runtime.exchange import Exchange
@@ -95,7 +96,7 @@ class Router(Asking, Exchange):
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         Asking.__init__(self)
         self._turn = threading.Lock()  # held by the one `run` there may be
-        self._reloading = threading.Lock()
+        self.changing = Changing(self)
         self.eye: Eye | None = None  # made when somebody looks into it while it runs
         self.recorder: Recorder | None = None  # of the last packets and events, where one was asked for
         self.reconfigurable = False  # by handlers
@@ -348,20 +349,21 @@ class Router(Asking, Exchange):
         """Another configuration in the place of this one, while it runs: what stays goes on, what has the same name
         takes over its state, and nothing that the graph holds is lost.  MezzoError says what is wrong with it, and then
         this one goes on."""
-        from mezzo.runtime.reload import Reload, plan_like
+        from mezzo.runtime.reload import plan_like
 
         self._require_open()
-        with self._reloading:
-            self.reloaded = Reload(self, plan or plan_like(self, text), text).run()
-            return self.reloaded
+        return self.changing.run(lambda before: (plan or plan_like(self, text), text))
 
     def replace(self, name: str, written: str) -> Report:
         """Another element in the place of one, while its neighbours run: `router.replace("q", "Queue(500)")`."""
         from mezzo.runtime.reload import graph_like, graph_with
 
+        def making(before: Plan) -> tuple[Plan, str]:
+            graph = graph_with(before.graph, name, written)
+            return graph_like(self, graph), flat_text(graph)
+
         self._require_open()
-        graph = graph_with(self.plan.graph, name, written)
-        return self.reload(flat_text(graph), graph_like(self, graph))
+        return self.changing.run(making)
 
     def hotconfig(self, text: str) -> None:
         """The handler."""
@@ -494,6 +496,7 @@ class Router(Asking, Exchange):
             return
         if not self._turn.acquire(blocking=False):
             raise MezzoError("the router runs: call `please_stop`, and `close` it when `run` has returned")
+        self.changing.end()
         self.closed = True
         self.handlers.forget()
         self._turn.release()

@@ -244,11 +244,15 @@ class Team:
             desk.cells["stop"].value = 0
             return self._state != "end"
 
+    def number_of(self, ident: int) -> int | None:
+        """Which of the further threads one of the system's is."""
+        return next((k for k, worker in enumerate(self.workers, 1) if worker.ident == ident), None)
+
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """A further thread, in Python for a callback, waits for thread 0 and may be taken for one at rest."""
-        thread = next((k for k, w in enumerate(self.workers, 1) if w.ident == threading.get_ident()), 0)
-        if not thread:
+        thread = self.number_of(threading.get_ident())
+        if thread is None:
             yield
             return
         with self._news:
