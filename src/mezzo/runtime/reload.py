@@ -257,10 +257,17 @@ class Reload:
         if router.trace is not None:
             more["trace"] = router.tracer(plan, router.trace)
         self.levels = Levels(plan, router.target)
+        traced = router.trace is not None
         more |= self.levels.build(
-            cells, router.arena.frame_size, more["seed"], more["cache"], router.trace is not None, router.levels
+            cells, router.arena.frame_size, more["seed"], more["cache"], traced, router.levels, self._whole()
         )
         return load_target(router.target).build(plan.program, router.arena, cells, router.hosts_of(plan), **more)
+
+    def _whole(self) -> Callable[[str], bool]:
+        """Which elements take over all that those before them have, so that in the kernel it may stay where it is."""
+        units = {x.name: x.unit for x in self.plan.program.instances}
+        whole = {h.name for h in self.heirs if h.moved >= {s.name for s in units[h.name].states}}
+        return whole.__contains__
 
     def _initialize(self, olds: Mapping[str, tuple[int, Element]]) -> None:
         troubles = []
