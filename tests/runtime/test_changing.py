@@ -11,6 +11,10 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.elements import Element, library
 from mezzo.runtime import Router
+from mezzo.runtime.metrics import Registry
+from mezzo.runtime.paths import Path as Way
+from mezzo.runtime.paths import Tracer
+from mezzo.tools.run import follow
 from tests.runtime.test_reload import running
 
 BOTH = pytest.mark.parametrize("target", ["python", "native"])
@@ -163,3 +167,44 @@ def test_a_job_that_is_put_off_does_not_hold_those_behind_it() -> None:
         r._later(again)
         r.serve()
         assert done == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_counter_goes_down(threads: int) -> None:
+    text = (
+        "s :: RatedSource(RATE 5000) -> a :: Counter -> q :: ThreadSafeQueue(100) -> u :: Unqueue -> %s d :: Discard;"
+    )
+    with running(made(text % "", threads=threads)) as r:
+        known: dict[str, float] = {}
+        while known.get(f'mezzo_thread_rounds_total{{thread="{threads - 1}"}}', 0) < 1000:
+            known = counters(r)
+        for i in range(4):
+            r.reload(text % ("Null -> ", "")[i % 2])
+            now = counters(r)
+            assert [(name, n, now[name]) for name, n in known.items() if name in now and now[name] < n] == []
+            known = now
+
+
+def counters(router: Router) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in Registry(router).text().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines if "_total" in name}
+
+
+@BOTH
+def test_who_follows_packets_follows_them_in_what_came(target: str) -> None:
+    """With `mezzo run --trace`: here packets come from an element that was not there before."""
+    paths: list[Way] = []
+    tracer = Tracer(2, paths.append)
+    text = "f :: Feed -> Null -> c :: Counter -> Discard;"
+    with made(text, target, trace=tracer.seen) as r:
+        follow(r, tracer)
+        r.feed("f", [b"x" * 60])
+        r.run()
+        r.reload(text.replace("f ::", "g ::"))
+        r.feed("g", [b"y" * 60])
+        r.run()
+        tracer.finish()
+        assert [[step.element for step in path.steps] for path in paths] == [
+            [x, "Null@2", "c", "Discard@4"] for x in "fg"
+        ]

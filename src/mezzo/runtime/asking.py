@@ -49,7 +49,8 @@ class Asking:
     def __init__(self) -> None:
         self.requests: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = queue.SimpleQueue()
         self.awaited: set[str] = set()  # what something outside may still wake: no run is done meanwhile
-        self.runner: int | None = None
+        self.runner: int | None = None  # the thread that runs it, and its number in the system
+        self.runner_tid: int | None = None
         self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
         self._bell = Bell()
         self._say = threading.RLock()  # who sets `stop`
@@ -81,11 +82,11 @@ class Asking:
     def _take_over(self) -> None:
         """From here on this thread alone finds the router at rest, when it says so."""
         with self._quiet:
-            self.runner = threading.get_ident()
+            self.runner, self.runner_tid = threading.get_ident(), threading.get_native_id()
 
     def _hand_back(self) -> None:
         with self._quiet:
-            self.runner = None
+            self.runner = self.runner_tid = None
             self.serve()
 
     def _was_called(self) -> bool:

@@ -337,6 +337,8 @@ class Reload:
             element.moved(old_element)
         self._wake(scheduled, timers)
         self._send_home(old)
+        for told in router.on_change:
+            told()
         self.blackout_ns = time.monotonic_ns() - begun
 
     def _fit(self, heir: Heir, name: str, old: Any, new: Any) -> None:

@@ -31,7 +31,7 @@ from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.fallback import built
 from mezzo.runtime.handlers import HandlerError, Handlers, flat_text
 from mezzo.runtime.levels import Levels
-from mezzo.runtime.threads import Team, drive, next_size
+from mezzo.runtime.threads import Team, drive, next_size, schedulers
 from mezzo.targets import load_target
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
 NAP_S = 0.05
+COUNTED = {"rounds", "sleeps"}  # of each scheduler, since the router began
 STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
 
 
@@ -101,6 +102,7 @@ class Router(Asking, Exchange):
         self.recorder: Recorder | None = None  # of the last packets and events, where one was asked for
         self.reconfigurable = False  # by handlers
         self.reloaded: Report | None = None  # what the last reload did
+        self.on_change: list[Callable[[], None]] = []  # called at rest, when another graph has taken over
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.hearers: list[Callable[[str], None]] = []  # who is told it, too
@@ -391,8 +393,11 @@ class Router(Asking, Exchange):
     def become(self, plan: Plan, engine: Any, text: str) -> None:
         """From now on it runs another plan; nobody runs it now."""
         old = self.engine
-        for name in ("now", "limit", "rounds"):
+        for name in ("now", "limit"):
             engine.cells[0][name].load(old.cells[0][name].dump())
+        for mine, its in zip(schedulers(engine), schedulers(old), strict=True):
+            for name in COUNTED & mine.keys() & its.keys():
+                mine[name].load(its[name].dump())
         engine.go_on(old)
         self.plan, self.engine, self.text = plan, engine, text
         self.graph = plan.graph if plan.edges else plan.resolved.graph

@@ -45,6 +45,11 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0
 
 
+def schedulers(engine: Any) -> list[dict[str, Any]]:
+    """The cells of each thread's scheduler."""
+    return [one.cells[0] for one in getattr(engine, "engines", [engine])]
+
+
 class Desk:
     """What one thread needs to sleep: its eventfd, what it polls, and where its scheduler finds them."""
 

@@ -162,12 +162,18 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
     )
 
 
+def follow(router: Router, tracer: Any) -> None:
+    """The tracer knows the graph that runs, also when another has taken over."""
+    tracer.attach(router)
+    router.on_change.append(lambda: tracer.attach(router))
+
+
 def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: Any) -> Result:
     """Runs the router, and says what came of it."""
     from mezzo.tools._result import Result
 
     if tracer:
-        tracer.attach(router)
+        follow(router, tracer)
     progress, began = Progress(), time.monotonic()
     cpu, clock = time.process_time(), router.now_ns
     with stop_on_signals(router) as interrupted, ExitStack() as stack:
