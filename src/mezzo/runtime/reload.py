@@ -452,9 +452,11 @@ def timers_of(plan: Plan, engine: Any, timer: int) -> tuple[Any, int]:
 
 
 def plan_like(router: Router, text: str) -> Plan:
-    """Compiles a configuration as that of the router was."""
+    """Compiles a configuration as that of the router was.  It came without a name: places in it are of `hotconfig`, in
+    the folder from which the names of files count."""
     source = router.source
-    given = source.get("file", "config"), source.get("variables"), source.get("library_path", ())
+    file = str(Path(source.get("file", "config")).with_name("hotconfig"))
+    given = file, source.get("variables"), source.get("library_path", ())
     return compile_text(text, *given, router.virtual, **_running(router))
 
 
