@@ -214,4 +214,4 @@ def test_mistakes_have_places_in_what_came(tmp_path: Path) -> None:
     """Not in the file that the router was started with; names of files still count from its folder."""
     with made(PLAIN % "", file=str(tmp_path / "first.click")) as r, pytest.raises(MezzoError) as told:
         r.reload(PLAIN % "Nonsense -> ")
-    assert f"{tmp_path}/hotconfig:1:50" in str(told.value) and "first.click" not in str(told.value)
+    assert f"{tmp_path}/hotconfig:1:51" in str(told.value) and "first.click" not in str(told.value)
