@@ -173,8 +173,8 @@ class Runner:
         if name in _GIVEN:
             return _GIVEN[name](self)
         if name.isdecimal():
-            words = split_words(self.args)
-            return words[int(name) - 1] if int(name) <= len(words) else ""
+            words, number = split_words(self.args), int(name[:9])  # no script has so many arguments
+            return words[number - 1] if 0 < number <= len(words) else ""
         return None
 
     def ask(self, text: str, unquoted: bool = False) -> str:
@@ -299,7 +299,10 @@ def _write(file: str, mode: str, text: str) -> None:
     """The bytes of a text that came from bytes are those again."""
     data = text.encode("utf-8", "surrogateescape")
     if file not in ("", "-"):
-        with open(unquote(file), mode + "b") as out:
+        kind = os.O_APPEND if mode == "a" else os.O_TRUNC
+        # A pipe that nobody reads must not hold up the router.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | kind
+        with open(os.open(unquote(file), flags, 0o666), "wb") as out:
             out.write(data)
     elif hasattr(sys.stdout, "buffer"):
         sys.stdout.flush()
