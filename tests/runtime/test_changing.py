@@ -215,3 +215,11 @@ def test_mistakes_have_places_in_what_came(tmp_path: Path) -> None:
     with made(PLAIN % "", file=str(tmp_path / "first.click")) as r, pytest.raises(MezzoError) as told:
         r.reload(PLAIN % "Nonsense -> ")
     assert f"{tmp_path}/hotconfig:1:51" in str(told.value) and "first.click" not in str(told.value)
+
+
+def test_a_router_that_rests_anyway_has_not_been_dark_since_it_ran() -> None:
+    with made(PLAIN % "q :: ThreadSafeQueue -> Unqueue -> ", threads=2) as r:
+        r.run()
+        assert r.team is not None
+        r.team.rested_ns = 0
+        assert r.replace("c", "Null").blackout_ns < 10**10

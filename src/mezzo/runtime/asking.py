@@ -208,8 +208,8 @@ class Asking:
         self.requests.put((job, threading.Event()))
 
     def rested_ns(self) -> int:
-        """When the threads were told to rest that rest now; of one thread, now."""
-        return self.team.rested_ns if self.team is not None and self.team.count > 1 else time.monotonic_ns()
+        """When the threads were told to rest that rest now; of one thread, or of none, now."""
+        return self.team.rested_ns if self.team is not None and self.team.workers else time.monotonic_ns()
 
     def read(self, path: str, argument: str = "") -> str:
         """The text of a read handler, `element.handler` or a global one."""
