@@ -47,12 +47,12 @@ STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end
 
 
 def run_all(*steps: Callable[[], object]) -> None:
-    """Runs every step, also when one fails; the first failure is raised at the end."""
+    """Runs every step, also when one fails or is interrupted; the first failure is raised at the end."""
     failures = []
     for step in steps:
         try:
             step()
-        except Exception as trouble:
+        except BaseException as trouble:
             failures.append(trouble)
     if failures:
         raise failures[0]
@@ -201,13 +201,19 @@ class Router(Asking, Exchange):
 
     def _start(self) -> None:
         """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
-        troubles = []
         try:
             self.ports.parts = self.levels.parts
             self.ports.open(self.plan.elements, self.arena)
+            self._initialize()
+            self._wake_all()
         except BaseException:
             self.close()
             raise
+        self.control.start()
+
+    def _initialize(self) -> None:
+        """What elements do in Python before packets flow; all that refuse are told together."""
+        troubles = []
         self.handlers.unready.update(self.elements)
         for element in self.elements.values():
             try:
@@ -218,8 +224,9 @@ class Router(Asking, Exchange):
                 text = f"{element.name} :: {type(element).__name__}: {trouble}"
                 troubles.append(Diagnostic(text, written.span if written is not None else None))
         if troubles:
-            self.close()
             raise MezzoError(*troubles)
+
+    def _wake_all(self) -> None:
         if self.team is not None:
             self.ports.watch(self)
         elif self.virtual:
@@ -230,13 +237,11 @@ class Router(Asking, Exchange):
         for index, linked in enumerate(self.plan.program.instances):
             if linked.unit.function("init") is not None:
                 self.engine.call(index, "init")
-        self.control.start()
 
     def _refuse_wires(self) -> None:
         """What comes from outside comes in real time, and a virtual clock would not wait for it."""
         found = [end for port in self.ports for end, _, _ in port.descriptors()]
         if found:
-            self.close()
             what = f"`{found[0].device}` is read and written in real time, and a virtual clock does not wait for it"
             hint = "leave the virtual clock out, or use a capture (METHOD PCAP)"
             raise MezzoError(Diagnostic(what, found[0].place, hint=hint))

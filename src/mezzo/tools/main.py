@@ -127,6 +127,14 @@ def overview() -> str:
 
 def guarded(work: Callable[[], int]) -> int:
     """Runs `work()`; a user's error is printed instead of a traceback, a reader that went away ends it quietly."""
+    try:
+        return _told(work)
+    except KeyboardInterrupt:
+        print("mezzo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _told(work: Callable[[], int]) -> int:
     from mezzo.base import MezzoError
 
     try:
@@ -147,9 +155,6 @@ def guarded(work: Callable[[], int]) -> int:
         # A disk that is full, a file that went away while packets flowed: not ours, and no traceback's business.
         print(f"mezzo: {trouble}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("mezzo: interrupted", file=sys.stderr)
-        return 130
 
 
 def _flush_quietly() -> None:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.script_signals import DESK
@@ -96,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
     tracer = make_tracer(args, traces)
     began = time.monotonic()
     privileged.use(args.open)
-    with build(source, args, tracer) as router:
+    with ended_in_order(), build(source, args, tracer) as router:
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         if router.plan.placement is not None and not args.quiet:
@@ -196,6 +196,23 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     )
     result.traced = tracer is not None
     return result
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM is an exception, as Ctrl-C is one: what a router has opened while it starts or ends is closed."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    ours = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        DESK.underlay(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if ours:
+            DESK.underlay(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
