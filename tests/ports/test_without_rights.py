@@ -128,6 +128,34 @@ def test_the_kernels_level_without_a_right(pair):
     assert told is not None and min(map(int, told.groups())) >= 3  # more came where the third was seen late
 
 
+def test_packets_go_back_to_the_kernels_level_without_a_right(pair):
+    """What runs programs on packets, and sends these, needs none."""
+    config = (
+        f"f :: FromDevice({pair.a.name}, METHOD XDP) -> c :: Classifier(12/88b5, -) -> slow :: Counter"
+        f" -> back :: Reinject -> EtherMirror -> Queue -> t :: ToDevice({pair.a.name}, METHOD XDP); c[1] -> Discard"
+    )
+    frame = pair.a.mac_bytes + pair.b.mac_bytes + b"\x88\xb5" + bytes(50)
+    read = [w for name in ("back.injected", "t.count") for w in ("--handlers", name)]
+    words = ["-e", config, "--place", "*=kernel?", "--place", "slow=native", "--place-order", "loose", "-q", *read]
+    with ExitStack() as stack:
+        path, other = (
+            stack.enter_context(helper(pair, "--devices", pair.a.name)),
+            stack.enter_context(raw_socket(pair.b)),
+        )
+        process = stack.enter_context(running(pair.a.ns, *words, "--time", "4", "--open", path))
+        other.settimeout(0.05)
+        answers = []
+        while len(answers) < 3:
+            other.send(frame)
+            with suppress(TimeoutError):
+                answers.append(other.recv(100))
+            assert process.poll() is None, process.communicate()
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    told = re.fullmatch(r"back.injected:\n(\d+)\nt.count:\n(\d+)\ncaps 0 no new True\n", out)
+    assert told is not None and told[1] == told[2] and int(told[1]) >= 3
+
+
 def test_the_right_that_the_kernels_level_needs_beside_is_said(pair):
     config = f"FromDevice({pair.a.name}, METHOD XDP) -> Discard"
     capabilities = ("net_raw", "net_admin", "bpf")

@@ -35,6 +35,16 @@ def is_input(element: Element) -> bool:
     return has_wire(element) and element.ninputs == 0
 
 
+def is_injector(element: Element) -> bool:
+    """Whether native code hands packets to the kernel here, where what is behind it is there."""
+    return bool(getattr(type(element), "injects", False))
+
+
+def takes_up(element: Element) -> bool:
+    """Whether packets come up here: it has outputs for them then."""
+    return hasattr(element, "up") and (is_input(element) or is_injector(element))
+
+
 def is_pulling(element: Element) -> bool:
     """Whether a device's end pulls what it sends."""
     return has_wire(element) and element.input_kinds == ("pull",)

@@ -33,11 +33,11 @@ def name_of(elements: Sequence[Element], program: Program, more: object) -> str:
             return ""
         facts += [cls.__qualname__, linked.unit.digest, linked.name, linked.outputs, linked.inputs]
         facts += [linked.pull_outputs, linked.pull_inputs, linked.task, linked.timer]
-        if has_wire(element):
+        if has_wire(element) or devices.is_injector(element):
             own = facts_of(element)
             if own is None:
                 return ""
-            facts += [own, devices.told_of(element)]
+            facts += [own, devices.told_of(element) if has_wire(element) else ()]
     return hashlib.sha256(repr(facts).encode()).hexdigest() + ".place"
 
 

@@ -19,7 +19,7 @@ FIRST_UP = 2  # outputs of a device input that are its own
 
 class Linker:
     """The tables the searches work on; index i is element i, instance i + 1.  `ups`: of device inputs, where what comes
-    up from the kernel goes on."""
+    up from the kernel goes on, and of what hands packets to it."""
 
     def __init__(
         self,

@@ -5,6 +5,8 @@ come from: it grows along push connections from element to element, as long as t
 nobody wishes otherwise.  Where it ends packets go up, and natively continue at that very input.  Ends of devices, and
 the queue in front of one, come along by themselves.
 
+Packets that native code has may go back there (`returns`): what is behind grows in the same way.
+
 `auto` leaves out what is not worth its place:
 * elements behind which every way goes up, when all they can do for a packet there is to change it before it does;
 * elements that only packets reach that something is wrong with (they leave others by an output that may be left
@@ -23,14 +25,14 @@ from mezzo.graph import Graph, Resolved
 from mezzo.ir.module import Program
 from mezzo.pipeline import devices, kept, order
 from mezzo.pipeline.link import Linker
-from mezzo.pipeline.reach import Reach
+from mezzo.pipeline.returns import Returns, up_places
 from mezzo.pipeline.told import BOTH, KERNEL, NATIVE, Placement, Row
 from mezzo.pipeline.units import units_of
 from mezzo.pipeline.uses import read_by_packets
 from mezzo.pipeline.wire import WIRE, has_wire
 from mezzo.pipeline.wishes import Wish
 from mezzo.targets.kernel.layout import looked_at
-from mezzo.targets.kernel.plan import GONE, KernelPlan, Port
+from mezzo.targets.kernel.plan import Injection, KernelPlan, Port
 from mezzo.targets.kernel.punt import adds, adds_in_arrays, sets
 
 RARE = 100  # nodes of an element that only wrong packets reach
@@ -55,17 +57,16 @@ def place_elements(
 def with_ups(linker: Linker, resolved: Resolved, placement: Placement) -> Linker:
     """The native router whose device inputs take in what comes up from the kernel."""
     kernel = placement.kernel
-    entries = [i - 1 for i, _ in kernel.entries] if kernel is not None else []
-    places = [None if to == GONE else (to[0] - 1, to[1]) for to in kernel.ups] if kernel is not None else []
+    places = {i - 1: to for i, to in up_places(kernel).items()} if kernel is not None else {}
     units = list(linker.units)
     for i, element in enumerate(linker.elements):
-        if devices.is_input(element) and getattr(element, "up", False) != (i in entries):
-            element.up = i in entries  # type: ignore[attr-defined]  # a constant of its packet code
+        if devices.takes_up(element) and getattr(element, "up", False) != (i in places):
+            element.up = i in places  # type: ignore[attr-defined]  # a constant of its packet code
             units[i] = units_of([element])[0]
-    return Linker(resolved, linker.elements, units, dict.fromkeys(entries, places))
+    return Linker(resolved, linker.elements, units, places)
 
 
-class _Placer(Reach):
+class _Placer(Returns):
     """Decides, and tells why."""
 
     def __init__(self, linker: Linker, graph: Graph, wishes: Sequence[Wish], virtual: bool, ordered: bool) -> None:
@@ -75,7 +76,7 @@ class _Placer(Reach):
         self.changed: dict[tuple[str, str, bool], frozenset[str]] = {}  # by digests; see raced_by
 
     def run(self) -> Placement:
-        entries = [i for i, e in enumerate(self.elements) if devices.is_input(e) and self.half(i).unit is not None]
+        entries = self.inputs()
         placed = self.settle(entries)
         self.require(placed)
         plan = self.plan([i for i in entries if i in placed], placed) if placed else None
@@ -85,10 +86,13 @@ class _Placer(Reach):
     def settle(self, entries: Sequence[int]) -> set[int]:
         """The instances of the kernel: what is reached, less what is left out, until nothing changes."""
         while True:
-            placed = self.reached(entries)
+            self.sources = self.handed_over(entries)
+            starts = [*entries, *(to[0] for to, _ in self.sources.values())]
+            placed = self.reached(starts)
             if self.tamed(placed, entries):
                 continue
-            out = self.strangers(placed, entries) or self.long_and_rare(placed, entries) or self.useless(placed)
+            out = self.strangers(placed, entries) or self.long_and_rare(placed, starts) or self.useless(placed)
+            out = out or self.without_input(placed)
             if not out:
                 return placed
             self.left |= out
@@ -100,7 +104,8 @@ class _Placer(Reach):
         found = {}
         for i in sorted(placed):
             mine = getattr(self.elements[i], "host_device", None)
-            others = {self.elements[e].devname for e in entries if mine is not None and i in self.reached([e])}  # type: ignore[attr-defined]
+            starts = [(e, e) for e in entries] + [(to[0], e) for to, e in self.sources.values()]
+            others = {self.device(e) for start, e in starts if mine is not None and i in self.reached([start])}
             if others - {mine}:
                 found[i] = f"packets of {_listed(sorted(others - {mine}))} come here, and are to seem to be of `{mine}`"
         return found
@@ -146,9 +151,11 @@ class _Placer(Reach):
             native |= placed
         queues = {i: devices.queues_of(self.elements[i]) for i in entries}
         roads = {i: self.reached([i]) for i in entries}
+        handed = [self.reached([to[0]]) for to, _ in self.sources.values()]
         found: dict[int, frozenset[str]] = {}
         for i in sorted(placed):
             sources = sum(queues[e] for e in entries if i in roads[e]) + (i in native)
+            sources += sum(i in road for road in handed)
             raced = self.raced_by(i, i in native) if sources > 1 and not has_wire(self.elements[i]) else frozenset()
             found |= {i: raced} if raced else {}
         for i, raced in found.items():
@@ -183,6 +190,7 @@ class _Placer(Reach):
             devices={i: name for i in placing if (name := getattr(self.elements[i], "devname", ""))},
             no_turn=frozenset(i for i in placing if devices.cannot_turn(self.elements[i])),
             apart=frozenset((i, name) for i in placing for name in self.looked_at(i)),
+            injections=tuple(Injection(i, to, entries.index(e)) for i, (to, e) in self.sources.items()),
             ordered=self.ordered,
             overtaken=bool(self.overtaken(placed)),
         )
@@ -234,7 +242,7 @@ class _Placer(Reach):
         troubles = []
         for i, wish in enumerate(self.wishes):
             asked = wish is not None and wish.level == "kernel" and self.shown(i) and self.has_ports(i)
-            if wish is not None and asked and i not in placed:
+            if wish is not None and asked and i not in placed and i not in self.sources:
                 if devices.is_queue(self.program.instances[i]) and not self.road(i).why:
                     continue
                 why, span = self.why_native(i)
@@ -254,6 +262,10 @@ class _Placer(Reach):
         element = self.elements[i]
         if plan is not None and devices.is_queue(self.program.instances[i]) and self.is_passed(i, placed):
             return BOTH, "the device's own queue; what comes up waits here", None
+        if plan is not None and i in self.sources:
+            return BOTH, f"packets go back into the kernel here: {self.device(self.sources[i][1])}", None
+        if i in placed and devices.is_injector(element):
+            return KERNEL, f"packets pass; none go back: {self.why_not_handed_over(i, self.inputs())}", None
         if i not in placed:
             return NATIVE, *self.why_native(i)
         if devices.is_input(element):
@@ -279,6 +291,8 @@ class _Placer(Reach):
         if self.level(i) == NATIVE:
             return ("so it is wished" if self.wishes[i] is not None else "nobody wishes otherwise"), None
         linked = self.program.instances[i]
+        if devices.is_injector(self.elements[i]):
+            return self.why_not_handed_over(i, self.inputs()), None
         if devices.is_queue(linked):
             return self.road(i).why or "no packets come to it in the kernel", None
         half = self.half(i)

@@ -52,7 +52,8 @@ class Reach:
         return wish.level if wish is not None else "along" if self.comes_along(i) else NATIVE
 
     def comes_along(self, i: int) -> bool:
-        return has_wire(self.elements[i]) or devices.is_queue(self.program.instances[i])
+        element = self.elements[i]
+        return has_wire(element) or devices.is_injector(element) or devices.is_queue(self.program.instances[i])
 
     def half(self, i: int) -> Half:
         if i not in self.halves:
@@ -65,6 +66,8 @@ class Reach:
             return Half(None, (Diagnostic(reason),))
         if has_wire(element):
             return self.wire_half(element)
+        if devices.is_injector(element):
+            return half_of(wire_unit(element), None)
         linked = self.program.instances[i]
         if any(linked.pull_inputs):
             return Half(None, (Diagnostic("packets are pulled through it"),))

@@ -3,7 +3,8 @@
 `FromDevice` and `ToDevice` work natively on rings; in the kernel's part of a router they are what a packet passes first
 and last.  A class with a method `wire` (packet code, as `process`) can be there: that is translated as the `process`
 of a unit of its own, with those states of the element that it uses, so counters of both halves are the same cells.
-Output `WIRE` leads out of the router.
+Output `WIRE` leads out of the router.  Where native code hands packets to the kernel (Reinject), those that are there
+already pass by the method `through`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def wire_unit(element: Element) -> Unit:
     from mezzo.passes import PIPELINE
     from mezzo.pipeline.uses import ops_used
 
-    unit = translate_wire(element)
+    unit = translate_wire(element, "wire" if has_wire(element) else "through")
     check_unit(unit)
     check_linear(unit)
     for one_pass in PIPELINE:

@@ -9,22 +9,85 @@ which has the number of its way; it was counted when it came to the kernel's hal
 for the program: it comes as the wire brought it, by the way WHOLE.  So does one of a flow of which others are up.
 
 The record names the gate that is up because of the packet (targets/kernel/gates).  The frame's metadata keeps it until
-the packet is gone, and whoever lowers gates is woken by the bell.
+the packet is gone, and whoever lowers gates is woken by the bell.  One that does not come WHOLE found the gate down, so
+nothing of its flow was up: FIRST is said of it beside the gate.
+
+Who hands packets to the kernel's level (Reinject) writes such a record, and restores packets by one.
 """
 
-from mezzo.elements import i64, libc, mem_u8, mem_u16, mem_u32, mem_u64, set_mem_u16, set_mem_u32, u16, u32, u64
+from mezzo.elements import (
+    Element,
+    Packet,
+    i64,
+    libc,
+    mem_u8,
+    mem_u16,
+    mem_u32,
+    mem_u64,
+    set_mem_u8,
+    set_mem_u16,
+    set_mem_u32,
+    set_mem_u64,
+    u16,
+    u32,
+    u64,
+)
 from mezzo.packet.arena import META, META_SIZE, UNSET, Arena
 from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 
 SIZE = 72  # of a record
-WHOLE, GATE = 0xFFFF, 2  # a way; where the gate is in a record
+WHOLE, GATE, FRONT, DATA = 0xFFFF, 2, 4, 6  # a way; where the gate and both places are in a record
+FIRST = 0x2000  # a bit above those of gates
 OWN = 2  # outputs of FromDevice in front of those of the ways
 MAC, NET, TRANS = META["mac"][0], META["net"][0], META["trans"][0]
 KIND, STAMP, ANNO = META["packet_type"][0], META["timestamp"][0], META["anno"][0]
 
 
-class _Risen(_End):
+class _Recorded(Element):
+    """Packet code that reads and writes records."""
+
+    runtime = True
+
+    def restore(self, p: Packet, at: u64, data: u16):
+        """Marks, type, time and annotations, by the record at `at`, in which the packet begins at `data`."""
+        mac, net, trans = mem_u16(at + MAC), mem_u16(at + NET), mem_u16(at + TRANS)
+        if mac != UNSET:
+            p.set_mac(i64(mac) - data)
+        if net != UNSET:
+            p.set_network(i64(net) - data)
+        if trans != UNSET:
+            p.set_transport(i64(trans) - data)
+        p.packet_type = mem_u8(at + KIND)
+        p.timestamp = mem_u64(at + STAMP)
+        p.set_anno_u64(0, mem_u64(at + ANNO))
+        p.set_anno_u64(8, mem_u64(at + ANNO + 8))
+        p.set_anno_u64(16, mem_u64(at + ANNO + 16))
+        p.set_anno_u64(24, mem_u64(at + ANNO + 24))
+        p.set_anno_u64(32, mem_u64(at + ANNO + 32))
+        p.set_anno_u64(40, mem_u64(at + ANNO + 40))
+
+    def record(self, p: Packet, at: u64, front: u16):
+        """Writes that of a packet of which the other level gets the memory from byte `front` of the frame on."""
+        data = p.frame_start
+        set_mem_u32(at, 0)
+        set_mem_u16(at + FRONT, front)
+        set_mem_u16(at + DATA, u16(data))
+        set_mem_u16(at + MAC, u16(data + p.mac_offset) if p.has_mac else u16(UNSET))
+        set_mem_u16(at + NET, u16(data + p.network_offset) if p.has_network else u16(UNSET))
+        set_mem_u16(at + TRANS, u16(data + p.transport_offset) if p.has_transport else u16(UNSET))
+        set_mem_u8(at + KIND, p.packet_type)
+        set_mem_u8(at + KIND + 1, 0)
+        set_mem_u64(at + STAMP, p.timestamp)
+        set_mem_u64(at + ANNO, p.anno_u64(0))
+        set_mem_u64(at + ANNO + 8, p.anno_u64(8))
+        set_mem_u64(at + ANNO + 16, p.anno_u64(16))
+        set_mem_u64(at + ANNO + 24, p.anno_u64(24))
+        set_mem_u64(at + ANNO + 32, p.anno_u64(32))
+        set_mem_u64(at + ANNO + 40, p.anno_u64(40))
+
+
+class _Risen(_Recorded, _End):
     """The receiver's part."""
 
     up = False  # do packets have records; placement sets it
@@ -61,20 +124,6 @@ class _Risen(_End):
             self.give_frame(frame)
             return
         p = self.adopt(frame, start + cut, length - cut)
-        mac, net, trans = mem_u16(at - SIZE + MAC), mem_u16(at - SIZE + NET), mem_u16(at - SIZE + TRANS)
-        if mac != UNSET:
-            p.set_mac(i64(mac) - data)
-        if net != UNSET:
-            p.set_network(i64(net) - data)
-        if trans != UNSET:
-            p.set_transport(i64(trans) - data)
-        p.packet_type = mem_u8(at - SIZE + KIND)
-        p.timestamp = mem_u64(at - SIZE + STAMP)
-        p.set_anno_u64(0, mem_u64(at - SIZE + ANNO))
-        p.set_anno_u64(8, mem_u64(at - SIZE + ANNO + 8))
-        p.set_anno_u64(16, mem_u64(at - SIZE + ANNO + 16))
-        p.set_anno_u64(24, mem_u64(at - SIZE + ANNO + 24))
-        p.set_anno_u64(32, mem_u64(at - SIZE + ANNO + 32))
-        p.set_anno_u64(40, mem_u64(at - SIZE + ANNO + 40))
+        self.restore(p, at - SIZE, data)
         self.risen += 1
         self.push(OWN + u32(u16(head)), p)

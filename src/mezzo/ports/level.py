@@ -1,8 +1,8 @@
 """What the ends of devices have of the kernel's level of a router (docs/design/0003).
 
 An input is entered by a root program, attached to its interface; packets that go up come by sockets in the root's map.
-A wire is an interface in the map of devices, to which programs redirect.  The router hands a part out before ports are
-opened; `_xdp_port` attaches it.
+A wire is an interface in the map of devices, to which programs redirect.  Reinject runs a root itself.  The router
+hands a part out before ports are opened; `_xdp_port` attaches it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,17 @@ class Wire:
     key: int
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Of a Reinject: the program, those that send (targets/kernel/senders), the interface that its packets are of, and
+    whether a flow's packets stay in order."""
+
+    program: int
+    senders: tuple[int, ...]
+    interface: int
+    ordered: bool
+
+
 def hand_out(ends: Sequence[Any], part: Part) -> None:
     """Gives those of the elements that are ends what they have of the part; they are numbered as in its plan."""
     plan, maps = part.plan, part.maps.descriptors
@@ -49,6 +60,18 @@ def hand_out(ends: Sequence[Any], part: Part) -> None:
         end.keep_gates(end.router.arena, part.keeper.bell if part.keeper is not None else 0)
     for i, key in plan.keys.items():
         ends[i].below = Wire(maps["devices"], key)
+    if plan.injections:
+        ends[plan.injections[0].instance].router.at_rest(lambda: _enter(ends, part))
+
+
+def _enter(ends: Sequence[Any], part: Part) -> None:
+    """While no packet code runs: what ways say changes with the program."""
+    assert part.plan is not None
+    part.injectors = [ends[one.instance] for one in part.plan.injections]
+    for one, root in zip(part.plan.injections, part.injected_roots, strict=True):
+        device = part.plan.devices[part.plan.entries[one.entry][0]]
+        entry = Entry(root.fd, tuple(part.senders), _netdev.link(device).index, _gates.SYMBOL in part.maps.descriptors)
+        ends[one.instance].enter(entry)
 
 
 def _keep_gates(part: Part, inputs: Sequence[Any]) -> None:

@@ -47,7 +47,7 @@ from mezzo.ports._end import _End
 from mezzo.ports._libc import address_of
 from mezzo.ports._memory import Memory
 from mezzo.ports._mtu import _WithMtu
-from mezzo.ports._risen import GATE, SIZE, WHOLE, _Risen
+from mezzo.ports._risen import FIRST, GATE, SIZE, WHOLE, _Risen
 from mezzo.ports._slots import HEAD, TAIL, after, between, put_slot, slot_at, space
 from mezzo.ports._xsk import (
     DONE_CONSUMER,
@@ -291,10 +291,10 @@ class Receiver(_Half, _Risen, FromDevice):
         at = frame_address(frame) + start
         if u64(start) + length > frame_size() or start < SIZE:
             return False
-        gate = mem_u16(at - SIZE + GATE)
+        gate, is_whole = mem_u16(at - SIZE + GATE), mem_u16(at - SIZE) == WHOLE
         if gate != 0 and self.gates_at != 0:
-            self.note_gate(frame, gate)
-        if mem_u16(at - SIZE) == WHOLE:
+            self.note_gate(frame, gate if is_whole else gate | FIRST)
+        if is_whole:
             self.whole += 1
             return False
         self.rise(frame, start, length, at)

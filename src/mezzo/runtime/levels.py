@@ -96,9 +96,11 @@ class Levels:
 def enter(part: Any, ports: PortTable) -> None:
     """From the next packet on those of the interfaces that ports have open come to the programs of `part`."""
     there = {port.device: port for port in ports}
-    for root, (i, _) in zip(part.roots, part.plan.entries, strict=True):
+    for root, (i, _) in zip(part.device_roots, part.plan.entries, strict=True):
         if (port := there.get(part.plan.devices[i])) is not None:
             port.replace_root(root.fd)
+    for root, injector in zip(part.injected_roots, part.injectors, strict=True):
+        injector.replace_root(root.fd)
 
 
 def needs_several_buffers(devices: Sequence[str]) -> bool:

@@ -133,6 +133,8 @@ class Tracer:
             return
         self.is_out = is_out
         if self.open:
+            if self.kernel is not None:  # some of them may have gone there
+                self.kernel.read()
             self.close_ended()
         path = self.risen(packet, element, port)
         if path is not None:

@@ -1,7 +1,8 @@
 """The kernel's part of a packet's way: what the notes of its programs say, as paths of the tracer.
 
 A packet that goes up goes on natively, as the one that next comes to that very input with the same bytes: a socket
-keeps the order, and notes are read before a packet that follows them is looked at.
+keeps the order, and notes are read before a packet that follows them is looked at.  One that native code hands over is
+the one that was last seen where it does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mezzo.runtime.paths import Path, Step, Tracer
 from mezzo.runtime.router import Router
 from mezzo.runtime.snapshot import Snapshot, changes
 from mezzo.targets.kernel import Part, record
-from mezzo.targets.kernel.notes import MOST, Note, Ring, blamed
+from mezzo.targets.kernel.notes import INJECTED, MOST, Note, Ring, blamed
 
 if TYPE_CHECKING:
     from mezzo.runtime.below import Ear
@@ -75,6 +76,7 @@ class KernelTrail:
         elif note.kind == "up":
             assert note.packet is not None, "a packet that goes up is told"
             cut = note.value == record.WHOLE or len(note.packet[1]) >= MOST
+            self._changed(path, snapshot(note))
             self.rising.append(Rising(path, self._target(note), cut))
         elif note.kind == "out":
             path.end = f"ended in {path.steps[-1].element}"
@@ -87,6 +89,8 @@ class KernelTrail:
             self._finish(path)
 
     def _begin(self, note: Note) -> Path | None:
+        if note.kind == "in" and note.number > INJECTED:
+            return self._handed_over(note)
         if note.kind != "in" or self.tracer.count >= self.tracer.limit:
             return None
         now = snapshot(note)
@@ -96,12 +100,28 @@ class KernelTrail:
         path = self.paths[note.number] = Path(self.tracer.count, now, now, 0)
         return path
 
+    def _handed_over(self, note: Note) -> Path | None:
+        """The path of a packet that comes from native code."""
+        assert self.part.plan is not None
+        data = snapshot(note).data
+        names = {self.elements[one.instance].name for one in self.part.plan.injections if one.to[0] == note.instance}
+        for frame, path in self.tracer.open.items():
+            if path.steps and path.steps[-1].element in names and path.last.data == data:
+                del self.tracer.open[frame]
+                self.paths[note.number] = path
+                return path
+        return None
+
     def _step(self, path: Path, note: Note) -> None:
         now, element = snapshot(note), self.elements[note.instance]
-        if path.steps:
-            path.steps[-1].done += changes(path.last, now)
+        self._changed(path, now)
         step = Step(element.name, type(element).__name__, note.value, level=KERNEL, at_ns=self.at_ns, packet=now)
         path.steps.append(step)
+
+    def _changed(self, path: Path, now: Snapshot) -> None:
+        """What it is now was done by the element that it came to last."""
+        if path.steps:
+            path.steps[-1].done += changes(path.last, now)
         path.last = now
 
     def _target(self, note: Note) -> tuple[int, int]:

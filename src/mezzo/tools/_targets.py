@@ -12,6 +12,7 @@ from mezzo.tools._page import own_classes
 
 QUEUE = "no: it stores packets; in front of a ToDevice the device's own queue stands in for it"
 NOTHING = "no: packets do not come to it"
+RETURNS = "yes; packets that were native are there again from here on"
 DEVICE = "yes, with METHOD XDP and without TRACE, FAULT and RATE"
 HEAD = """# Where elements run
 
@@ -38,6 +39,8 @@ def rows(classes: Iterable[type[Element]] | None = None) -> list[Row]:
 def row_of(cls: type[Element]) -> Row:
     if callable(getattr(cls, "wire", None)):
         return Row(cls.__name__, "yes", DEVICE)
+    if getattr(cls, "injects", False):
+        return Row(cls.__name__, "yes", RETURNS)
     if cls.stays_native:
         return Row(cls.__name__, "yes", f"no: {cls.stays_native}")
     linked = in_place(cls)

@@ -158,6 +158,10 @@ def as_json(placement: Placement) -> dict[str, Any]:
     if kernel is not None:
         name = [one.name for one in kernel.program.instances]
         found["entries"] = [{"element": name[i], "device": kernel.devices[i]} for i, _ in kernel.entries]
+        found["injections"] = [
+            {"element": name[x.instance], "device": kernel.devices[kernel.entries[x.entry][0]]}
+            for x in kernel.injections
+        ]
         found["ups"] = [{"element": name[i], "input": port} for i, port in kernel.ups]
         found["wires"] = [{"element": name[i], "device": kernel.devices.get(i)} for i in kernel.wires.values()]
     return found

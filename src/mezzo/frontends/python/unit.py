@@ -35,10 +35,10 @@ def translate(element: Element, read: set[str] | None = None) -> Unit:
     return UnitTranslator(element, set() if read is None else read).run()
 
 
-def translate_wire(element: Element) -> Unit:
+def translate_wire(element: Element, method: str = "wire") -> Unit:
     """The unit of the kernel's half of an end of a device: its method `wire` is what a packet passes (`process`)."""
     translator = UnitTranslator(element, set())
-    translator.translate_callable("process", type(element).wire, bound=True)  # type: ignore[attr-defined]
+    translator.translate_callable("process", getattr(type(element), method), bound=True)
     return translator.builder.unit()
 
 

@@ -78,7 +78,7 @@ class Emitter(Passing):
         super().__init__(program, layout, blobs or {}, frame_size, virtual, careful)
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
-        self.joints, self.road, self.wire = joints, road, road.wire and root
+        self.joints, self.road, self.is_root, self.wire = joints, road, root, road.wire and root
         self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
         self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
         self.ports = {i: self.t.slot("i32", "0") for i in self.order}
@@ -141,7 +141,8 @@ class Emitter(Passing):
             self._go(self.joints.entries[0])
             return
         way = self.arrive_with_record()
-        given = [(n, to, {"data": record.PAD}) for n, to in enumerate(self.joints.entries)]
+        known: dict[str, int] = {} if self.road.injected else {"data": record.PAD}
+        given = [(n, to, known) for n, to in enumerate(self.joints.entries)]
         ways = [*given, *((self.joints.number(to), to, known) for to, known in self.joints.tails.items())]
         mine = [one for one in ways if one[1][0] in self.rank]
         cases = " ".join(f"i32 {n}, label %entry{n}" for n, _, _ in mine)
@@ -305,6 +306,9 @@ class Emitter(Passing):
         if by != "0":
             moved = t.helper(ADJUST_HEAD, "ptr %ctx", f"i32 {t.op(f'trunc i64 {by} to i32')}")
             self.check(t.op(f"icmp eq i64 {moved}, 0"))
+        if wire.way:  # who ran it sends the packet
+            self.move("front", self.at("data"))
+            self.leave_with_record(str(wire.way))
         if wire.verdict == "redirect":
             self.accuse(NO_DEVICE)
             self._redirect(wire.symbol, str(wire.key))

@@ -20,11 +20,12 @@ class Noted(Part):
 
     def __init__(self, part: Part, wanted: Collection[int] | None = None) -> None:
         self.plan, self.program, self.placed, self.entries = part.plan, part.program, part.placed, part.entries
+        self.injectors = part.injectors
         self.blobs, self.roads, self.how, self.cells = part.blobs, part.roads, part.how, part.cells
         self.emitter = functools.partial(notes.NotingEmitter, wanted=wanted)
         self.layout = replace(part.layout, maps={**part.layout.maps, notes.SYMBOL: notes.MAP})
         self.maps = Maps.make(self.layout, {s: fd for s, fd in part.maps.descriptors.items() if s != PROGRAMS})
-        self.views, self.programs, self.roots = Views(self.maps), [], []
+        self.views, self.programs, self.roots, self.senders = Views(self.maps), [], [], []
         try:
             self.load_roads()
         except BaseException:

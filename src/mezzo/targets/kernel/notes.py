@@ -33,7 +33,9 @@ HEAD = struct.Struct("=IIIIQQ")
 MOST = 2048  # bytes of a packet in a note
 BUSY, DISCARDED = 1 << 31, 1 << 30  # in the length of an entry of the ring
 MAP = Map(RING, 0, 0, SIZE)
-LIMIT, GIVEN, LOST = 24, 32, 40  # words of @state: how many packets are followed, how many are, notes lost
+# Words of @state: how many packets are followed, how many are, notes lost; the first two for those of native code, too.
+LIMIT, GIVEN, LOST, INJECTED_LIMIT, INJECTED_GIVEN = 24, 32, 40, 48, 56
+INJECTED = 1 << 30  # their numbers are above this
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +62,25 @@ class NotingEmitter(Emitter):
 
     def arrive(self) -> None:
         super().arrive()
+        self._give_number(LIMIT, GIVEN, 1)
+
+    def arrive_with_record(self) -> str:
+        way = super().arrive_with_record()
+        if self.road.injected and self.is_root:
+            self._give_number(INJECTED_LIMIT, INJECTED_GIVEN, INJECTED + 1)
+        return way
+
+    def _give_number(self, limit_at: int, given_at: int, first: int) -> None:
         t = self.t
         state, given, none = self.map("state"), t.label("given"), t.label("none")
         t.store("i64", "0", self._number())
-        limit = t.load("i64", state, LIMIT)
-        known = t.load("i64", state, GIVEN)
+        limit = t.load("i64", state, limit_at)
+        known = t.load("i64", state, given_at)
         t.branch(t.op(f"icmp ult i64 {known}, {limit}"), given, none, RARE)
         t.at(given)
-        before = t.op(f"atomicrmw add ptr {t.gep(state, GIVEN)}, i64 1 seq_cst, align 8")
+        before = t.op(f"atomicrmw add ptr {t.gep(state, given_at)}, i64 1 seq_cst, align 8")
         fits = t.op(f"icmp ult i64 {before}, {limit}")
-        number = t.op(f"select i1 {fits}, i64 {t.op(f'add i64 {before}, 1')}, i64 0")
+        number = t.op(f"select i1 {fits}, i64 {t.op(f'add i64 {before}, {first}')}, i64 0")
         t.store("i64", number, self._number())
         t.jump(none)
         t.at(none)
@@ -143,23 +154,28 @@ class Ring:
 
     def follow(self, packets: int) -> None:
         """From now on the next `packets` packets are noted."""
-        self._limit(self.given + packets)
+        self._limit(self.given + packets, self._word(INJECTED_GIVEN) + packets)
 
     def follow_at_least(self, packets: int) -> None:
         """The same, for one of several readers."""
-        views = self.part.views
-        self._limit(max(views.get("state", LIMIT, 8), self.given + packets))
+        limits = self._word(LIMIT), self._word(INJECTED_LIMIT)
+        given = self.given, self._word(INJECTED_GIVEN)
+        self._limit(*(max(limit, n + packets) for limit, n in zip(limits, given, strict=True)))
 
-    def _limit(self, number: int) -> None:
-        self.part.views.put("state", LIMIT, 8, number)
+    def _limit(self, number: int, injected: int) -> None:
+        for at, value in ((LIMIT, number), (INJECTED_LIMIT, injected)):
+            self.part.views.put("state", at, 8, value)
+
+    def _word(self, at: int) -> int:
+        return int(self.part.views.get("state", at, 8))
 
     @property
     def given(self) -> int:
-        return int(self.part.views.get("state", GIVEN, 8))
+        return self._word(GIVEN)
 
     @property
     def lost(self) -> int:
-        return int(self.part.views.get("state", LOST, 8))
+        return self._word(LOST)
 
     def read(self) -> Iterator[Note]:
         """The notes that have come since."""

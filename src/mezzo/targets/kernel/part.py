@@ -21,6 +21,7 @@ from mezzo.targets.kernel.notes import NotingEmitter
 from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.refusal import KernelRefusal
 from mezzo.targets.kernel.roads import DEVICES, Road, Wire, halves, roads_of, same_sockets, split
+from mezzo.targets.kernel.senders import load_senders
 
 MOST_QUEUES = 256  # of a device that have sockets
 KINDS = ("scalar", "array", *TABLES, "lpm", "blob")
@@ -40,11 +41,13 @@ class Part:
 
     With a plan there is a root program for each device input, `roots[n]` for `plan.entries[n]`: to be attached to its
     interface, with sockets of its queues in map `sockets{n}`, by queue, and interfaces in `devices`, by `plan.keys`.
+    Behind them are those of `plan.injections`, which native code runs, with programs that send what comes of it.
     Without one there is one root, for packets that are given to it at `entries` with a record.  `noted`: packets may be
     followed (see notes).
     """
 
     plan: KernelPlan | None = None
+    injectors: Sequence[Any] = ()  # elements that run the roots of its plan's injections
     keeper: Any = None  # who lowers its gates, where it has some; ends with it
 
     def __init__(
@@ -85,6 +88,7 @@ class Part:
         self.views = Views(self.maps)
         self.programs: list[Loaded] = []
         self.roots: list[Loaded] = []
+        self.senders: list[int] = []
         try:
             self.cells: dict[int, dict[str, Any]] = {i: {} for i in placed}
             for i, state in states:
@@ -115,7 +119,7 @@ class Part:
         With `before` it is to be put in the place of a part that runs: elements of the same name and kind that `keep`
         says yes to go on with their state, in the same maps; so do sockets, by interface.  See `replaced_by`."""
         roads = roads_of(plan, frags)
-        more = {f"sockets{n}": Map(bpf.MAP_XSK, 4, 4, MOST_QUEUES) for n in range(len(roads))}
+        more = {f"sockets{n}": Map(bpf.MAP_XSK, 4, 4, MOST_QUEUES) for n in range(len(plan.entries))}
         more[DEVICES] = Map(bpf.MAP_DEVMAP, 4, 4, max(len(plan.keys), 1))
         same = same_sockets(before.plan, plan) if before and before.plan else {}
         if plan.needs_gates(frags):
@@ -124,6 +128,11 @@ class Part:
         options["sockets"] = same
         part = cls(plan.program, plan.placed, plan.entries, cells, more=more, roads=roads, before=before, **options)
         part.plan = plan
+        try:
+            part.senders = load_senders(plan, part.maps.descriptors, frags)
+        except BaseException:
+            part.close()
+            raise
         if before is not None:
             part._copy_devices(before)
         return part
@@ -142,7 +151,7 @@ class Part:
         """Puts the programs of `new` in the place of those that `links` attach to interfaces, by name: from packet to
         packet, without a moment in between."""
         assert new.plan is not None
-        for root, (i, _) in zip(new.roots, new.plan.entries, strict=True):
+        for root, (i, _) in zip(new.device_roots, new.plan.entries, strict=True):
             if new.plan.devices[i] in links:
                 bpf.update_link(links[new.plan.devices[i]], root.fd)
 
@@ -214,6 +223,16 @@ class Part:
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     @property
+    def device_roots(self) -> list[Loaded]:
+        """The roots of the plan's entries."""
+        return self.roots[: len(self.plan.entries)] if self.plan is not None else self.roots
+
+    @property
+    def injected_roots(self) -> list[Loaded]:
+        """Those of its injections."""
+        return self.roots[len(self.device_roots) :]
+
+    @property
     def instructions(self) -> int:
         return sum(one.instructions for one in self.programs)
 
@@ -232,6 +251,9 @@ class Part:
         if self.keeper is not None:
             self.keeper.close()
         self._unload()
+        for fd in self.senders:
+            os.close(fd)
+        self.senders.clear()
         self.views.close()
         self.maps.close()
 

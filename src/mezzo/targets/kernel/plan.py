@@ -20,6 +20,16 @@ def punt(input: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Injection:
+    """Where native code hands packets to the kernel's level: `instance`, behind whose output is the input `to`;
+    `entry`: which of the plan's entries they are packets of."""
+
+    instance: int
+    to: Port
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
 class KernelPlan:
     """`program`: numbered as the native one; placed instances have the units that the kernel can run.
 
@@ -29,6 +39,7 @@ class KernelPlan:
     devices: of entries and wires, the interface; a wire without one goes on in the host's stack.
     no_turn: wires by which nothing goes back as XDP_TX: it is redirected there, as to others.
     apart: scalars of placed instances that native code does more with than add.
+    injections: entries for packets that native code has.
     ordered: a flow's packets are to leave in order; overtaken: of those that go up some leave by a wire's device.
     """
 
@@ -41,12 +52,14 @@ class KernelPlan:
     devices: dict[int, str] = field(default_factory=dict)
     no_turn: frozenset[int] = frozenset()
     apart: frozenset[tuple[int, str]] = frozenset()
+    injections: tuple[Injection, ...] = ()
     ordered: bool = False
     overtaken: bool = False
 
     def needs_gates(self, frags: bool = False) -> bool:
         """Whether order takes gates (see gates.py); `frags`: packets of several buffers may come, and go up."""
-        return self.ordered and (self.overtaken or (frags and bool(self.wires)))
+        met = self.overtaken or bool(self.injections) or (frags and bool(self.wires))
+        return self.ordered and met
 
     @property
     def keys(self) -> dict[int, int]:

@@ -13,21 +13,24 @@ from mezzo.targets.kernel.layout import packet_functions
 from mezzo.targets.kernel.plan import KernelPlan, Port
 
 MOST_NODES = 2000  # of IR in a program: twice as many take more than 512 bytes of stack
+WIRE = 0x8000  # the bit of ways that lead out by a wire
 DEVICES = "devices"  # the map of interfaces that packets are redirected to
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a packet leaves the kernel's levels: `verdict` pass, tx, or redirect to entry `key` of map `symbol`."""
+    """How a packet leaves the kernel's levels: `verdict` pass, tx, or redirect to entry `key` of map `symbol`.  With a
+    `way` (not 0) whoever ran the program sends the packet, and is told this."""
 
     verdict: str
     symbol: str = ""
     key: int = 0
+    way: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Road:
-    """What one device input reaches: `placed`, entered by `entries`.
+    """What one entry reaches: `placed`, entered by `entries`.
 
     With `wire` packets come from an interface, to the first entry; else with a record that says which.  `wires`: what
     leaves by a wire; `ups`: what goes up, and its way.  `sockets`: the map of AF_XDP sockets by which it does; without
@@ -43,10 +46,12 @@ class Road:
     first: int = 0
     frags: bool = False  # packets of several buffers may come, and go up whole
     gates: bool = False  # a flow's packets stay in order
+    injected: bool = False  # native code runs it on packets that it has, and takes up what goes up
 
 
 def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
-    """A road for each device input, with what can be reached from there."""
+    """A road for each device input, with what can be reached from there; then for each place where native code hands
+    packets over."""
     roads: list[Road] = []
     for n, entry in enumerate(plan.entries):
         placed = reached(plan, entry[0])
@@ -55,7 +60,20 @@ def roads_of(plan: KernelPlan, frags: bool = False) -> list[Road]:
         first = sum(len(road.placed) for road in roads)
         gates = plan.needs_gates(frags)
         roads.append(Road(placed, (entry,), True, wires, ups, f"sockets{n}", first, frags, gates))
+    for one in plan.injections:
+        placed = reached(plan, one.to[0])
+        wires = {port: _told(plan, to) for port, to in plan.wires.items() if port[0] in placed}
+        ups = {port: way for port, way in plan.ways.items() if port[0] in placed}
+        first = sum(len(road.placed) for road in roads)
+        roads.append(Road(placed, (one.to,), False, wires, ups, "", first, frags, injected=True))
     return roads
+
+
+def _told(plan: KernelPlan, to: int) -> Wire:
+    """A wire's way names the program that sends the packet (see senders)."""
+    if to not in plan.devices:
+        return Wire("pass", way=WIRE)
+    return Wire("redirect", DEVICES, plan.keys[to], WIRE | 1 + plan.keys[to])
 
 
 def _wire(plan: KernelPlan, entry: int, to: int) -> Wire:
