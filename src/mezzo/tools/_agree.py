@@ -3,6 +3,9 @@
 The elements stand alone with a sink behind each output, and a packet is looked at after each push: where it came out,
 its bytes, marks, annotations; what died and why; in the end all state.  Time stands still and chance is seeded, so a
 target that differs is wrong.
+
+What a table forgets in the kernel is Linux's choice.  So from the first entry on that Python forgets the kernel is not
+compared any more, but for what its tables hold: no more than they have room for.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from mezzo.ir.types import PACKET, U32
 from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline.schedulers import make_schedulers
 from mezzo.targets import load_target
+from mezzo.targets.kernel.layout import lru_entries
 from mezzo.tools._random_packets import MARKS, Case
 
 Port = tuple[int, int]
@@ -119,14 +123,30 @@ class Running:
             self.arena.free(frame)
         ring.load([])
 
-    def states(self) -> dict[str, Any]:
-        """All state that is not packets."""
+    def states(self, ordered: bool) -> dict[str, Any]:
+        """All state that is not packets; `ordered`: what tables that forget hold in the order of use."""
         found = {}
         for i, one in enumerate(self.bench.program.instances):
             for state in one.unit.states:
                 if state.kind not in ("ring", "slots"):
-                    found[f"{one.name}.{state.name}"] = self.engine.cells[i][state.name].dump()
+                    cell = self.engine.cells[i][state.name]
+                    sorted_ = state.kind == "lru" and not ordered
+                    found[f"{one.name}.{state.name}"] = (cell.forgotten, cell.items()) if sorted_ else cell.dump()
         return found
+
+    @property
+    def chooses(self) -> bool:
+        """Whether what it forgets is its own choice."""
+        return self.target == "kernel"
+
+    def tables(self) -> Iterator[tuple[str, State, Any]]:
+        """Those that forget."""
+        for i, one in enumerate(self.bench.program.instances):
+            cells = self.engine.cells[i]
+            yield from ((f"{one.name}.{s.name}", s, cells[s.name]) for s in one.unit.states if s.kind == "lru")
+
+    def has_forgotten(self) -> bool:
+        return any(cell.forgotten for _, _, cell in self.tables())
 
     def close(self) -> None:
         self.engine.close()
@@ -146,11 +166,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many packets came out where; `punted`: how often one went up from the kernel as it had come to an element."""
+    """How many packets came out where; `punted`: how often one went up from the kernel as it had come to an element;
+    `chosen`: how many packets came when what was forgotten was a target's own choice."""
 
     packets: int
     out: Mapping[str, int]
     punted: int = 0
+    chosen: int = 0
 
 
 def compare(bench: Bench, targets: Sequence[str], cases: Sequence[Case]) -> Difference | Agreement:
@@ -165,25 +187,37 @@ def compare(bench: Bench, targets: Sequence[str], cases: Sequence[Case]) -> Diff
 
 
 def _compare(running: Sequence[Running], cases: Sequence[Case]) -> Difference | Agreement:
-    out: dict[str, int] = {}
+    out, chosen = dict[str, int](), 0
     for number, case in enumerate(cases):
         if running[0].arena.held > FRAMES // 2:  # elements that store packets have them
             cases = cases[:number]
             break
         wanted, *others = [one.push(case) for one in running]
+        chosen += running[0].has_forgotten()
         for one, got in zip(running[1:], others, strict=True):
-            if got != wanted:
+            if got != wanted and not (chosen and one.chooses):
                 return _difference(one.target, cases[: number + 1], wanted, got)
         for name, *_ in wanted:
             out[name] = out.get(name, 0) + (name != "died")
-    base = running[0].states()
     for one in running[1:]:
-        states = one.states()
-        differ = [name for name in base if base[name] != states[name]]
-        if differ:
-            return Difference(one.target, tuple(cases), differ[0], base[differ[0]], states[differ[0]])
+        differ = _held(one) if chosen and one.chooses else _differing(running[0], one)
+        if differ is not None:
+            return Difference(one.target, tuple(cases), *differ)
     punted = sum(getattr(one.engine, "punted", 0) for one in running)
-    return Agreement(len(cases), {name: count for name, count in out.items() if count}, punted)
+    chosen *= any(one.chooses for one in running)
+    return Agreement(len(cases), {name: count for name, count in out.items() if count}, punted, chosen)
+
+
+def _differing(base: Running, one: Running) -> tuple[str, object, object] | None:
+    """The first state that is not the same: its name, and what either has."""
+    wanted, got = (x.states(not one.chooses) for x in (base, one))
+    return next(((name, wanted[name], got[name]) for name in wanted if wanted[name] != got[name]), None)
+
+
+def _held(one: Running) -> tuple[str, object, object] | None:
+    """A table that holds more than it has room for."""
+    found = ((name, lru_entries(state.size), len(cell)) for name, state, cell in one.tables())
+    return next(((f"what {name} holds", f"at most {most}", count) for name, most, count in found if count > most), None)
 
 
 NAMES = ("output", "bytes", "marks mac, net, trans", "annotations", "packet type", "timestamp", "headroom")

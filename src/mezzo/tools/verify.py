@@ -5,7 +5,8 @@
     mezzo verify router.click             all of a configuration that can be in the kernel, together
     mezzo verify --all                    every class of the library; those that stay out of the kernel, with the reason
 
-Bytes, outputs, marks, annotations, drops with their reasons, and all state must be the same.  The packets are sound,
+Bytes, outputs, marks, annotations, drops with their reasons, and all state must be the same.  (In the kernel, after
+the first entry that an LRUTable forgets, only that it holds no more than it has room for.)  The packets are sound,
 damaged and noise, from --seed; a failure is made smaller until nothing can be left out.  Needs the right to load
 programs into the kernel (root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON); --targets python,native does without.
 --log prints all that the kernel's verifier says of a program that it refuses.
@@ -114,7 +115,8 @@ def _report(found: Agreement | Difference) -> int:
 def _agreed(found: Agreement) -> str:
     out = ", ".join(f"{count} by {name}" for name, count in sorted(found.out.items()))
     up = f"; usual work in the kernel, {found.punted} of {found.packets} went up" if found.punted else ""
-    return f"the targets agree on {found.packets} packets; {out or 'none came out'}{up}"
+    free = f"; what was forgotten before the last {found.chosen} was the kernel's choice" if found.chosen else ""
+    return f"the targets agree on {found.packets} packets; {out or 'none came out'}{up}{free}"
 
 
 # -- what is compared
