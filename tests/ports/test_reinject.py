@@ -163,9 +163,11 @@ def test_bits_that_two_rooms_know() -> None:
 class TestOnWires:
     pytestmark = live
 
-    def test_they_leave_die_and_come_up_again(self, wires: tuple[Pair, Pair]) -> None:
+    @pytest.mark.parametrize("mode", ["native", "generic"])
+    def test_they_leave_die_and_come_up_again(self, wires: tuple[Pair, Pair], mode: str) -> None:
+        text = text_of(wires).replace("PROMISC", f"MODE {mode}, PROMISC")
         with (
-            running(wires, text_of(wires)) as made,
+            running(wires, text) as made,
             raw_socket(wires[0].a) as here,
             raw_socket(wires[1].b) as there,
         ):
@@ -382,11 +384,12 @@ class TestOrder:
         "c[1] -> slow :: Counter -> back :: Reinject -> k :: Counter -> out"
     )
 
-    @pytest.mark.parametrize("threads", [1, 2])
-    def test_numbered_packets_some_slow(self, wires: tuple[Pair, Pair], threads: int) -> None:
+    @pytest.mark.parametrize(("threads", "order"), [(1, "strict"), (2, "strict"), (1, "loose")])
+    def test_numbered_packets_some_slow(self, wires: tuple[Pair, Pair], threads: int, order: str) -> None:
+        """Where order is loose they are seen to be overtaken: else this would prove nothing."""
         from tests.ports.test_gates import running as in_a_thread
 
-        place = ["*=kernel?", "slow=native"]
+        place = ["*=kernel?", "slow=native", f"ORDER={order}"]
         variables: dict[str, Any] = {"threads": threads}
         with (
             raw_socket(wires[0].a) as here,
@@ -399,10 +402,10 @@ class TestOrder:
                 came = settled(far, 1000)
             finally:
                 far.end()
-            assert overtaken(came) == 0
+            assert (overtaken(came) > 0) == (order == "loose")
             count, injected, came_back, not_injected = counts(made)
             assert injected >= 1 and came_back == 0 and injected + not_injected == count
-            assert int(made.read("f.whole")) > 0
+            assert (int(made.read("f.whole")) > 0) == (order == "strict")
 
 
 # -- while it runs

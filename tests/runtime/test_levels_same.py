@@ -28,7 +28,8 @@ TARGETS = (FAR, FAR, FAR, FAR, ELSEWHERE, HOST, "10.0.0.1", "10.0.1.1", "10.0.1.
 # Without timestamps, which would differ.
 OPTIONS = (b"", b"", b"", b"", b"\1\1\1\0", b"\7\7\4\0\0\0\0\0", b"\7\3\4\0", b"\xff\2\0\0")
 # Where packets leave by the device's own queue, they do not wait in the router's.
-ONLY = dict.fromkeys(("FromDevice", "ToDevice"), ("count", "byte_count")) | {"Queue": ("length", "drops")}
+ONLY = dict.fromkeys(("FromDevice", "ToDevice", "Reinject"), ("count", "byte_count"))
+ONLY |= {"Queue": ("length", "drops")}
 
 
 @pytest.fixture
@@ -73,6 +74,7 @@ class Outcome:
     far: Counter[bytes]
     said: dict[str, str]
     risen: int
+    injected: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def outcome(wires: tuple[Pair, Pair], subject: Subject, place: str, given: list[
                 got += drained(sock)
         assert router.conservation().balanced
         risen = sum(int(router.read(f"{name}.risen")) for name in subject.devices)
-        return Outcome(Counter(came[0]), Counter(came[1]), said(router), risen)
+        injected = sum(int(router.read(f"{name}.injected")) for name in router.elements if name.endswith("back"))
+        return Outcome(Counter(came[0]), Counter(came[1]), said(router), risen, injected)
 
 
 def compare(wires: tuple[Pair, Pair], subject: Subject, given: list[tuple[int, bytes]]) -> tuple[Outcome, Outcome]:
@@ -153,10 +156,11 @@ def said(router: Router) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_ip_router(wires: tuple[Pair, Pair], seed: int) -> None:
+@pytest.mark.parametrize(("seed", "returns"), [(1, False), (2, False), (3, True)])
+def test_the_ip_router(wires: tuple[Pair, Pair], seed: int, returns: bool) -> None:
+    """Also where packets with options go back into the kernel."""
     router = Subject(
-        TEXT,
+        TEXT.replace("-> FixIPSrc", "-> back :: Reinject($DEV0) -> FixIPSrc") if returns else TEXT,
         {"IP0": "10.0.0.1/24", "IP1": "10.0.1.1/24", "METHOD": "XDP", "MTU1": "1000"},
         (
             ("out1/arpq.insert", f"{FAR} 2:0:0:0:0:2"),
@@ -167,7 +171,8 @@ def test_the_ip_router(wires: tuple[Pair, Pair], seed: int) -> None:
     )
     # A neighbour that is not known is asked for again after a second: all packets to such ones come at once.
     given = sorted(frames(300, seed, wires[0].b.mac), key=lambda data: data[30:34] not in UNKNOWN)
-    native, _ = compare(wires, router, [(0, data) for data in given])
+    native, both = compare(wires, router, [(0, data) for data in given])
+    assert native.injected == 0 and (both.injected > 0) == returns
     assert sum(native.far.values()) > 40 and sum(native.near.values()) > 40
 
 

@@ -39,9 +39,10 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Of a Reinject: the program, those that send (targets/kernel/senders), the interface that its packets are of, and
-    whether a flow's packets stay in order."""
+    """Of a Reinject: the part, the program, those that send (targets/kernel/senders), the interface that its packets are
+    of (0 when it is gone), and whether a flow's packets stay in order."""
 
+    part: Any
     program: int
     senders: tuple[int, ...]
     interface: int
@@ -70,8 +71,9 @@ def _enter(ends: Sequence[Any], part: Part) -> None:
     part.injectors = [ends[one.instance] for one in part.plan.injections]
     for one, root in zip(part.plan.injections, part.injected_roots, strict=True):
         device = part.plan.devices[part.plan.entries[one.entry][0]]
-        entry = Entry(root.fd, tuple(part.senders), _netdev.link(device).index, _gates.SYMBOL in part.maps.descriptors)
-        ends[one.instance].enter(entry)
+        link, ordered = _netdev.maybe_link(device), _gates.SYMBOL in part.maps.descriptors
+        index = link.index if link is not None else 0
+        ends[one.instance].enter(Entry(part, root.fd, tuple(part.senders), index, ordered))
 
 
 def _keep_gates(part: Part, inputs: Sequence[Any]) -> None:

@@ -65,7 +65,7 @@ class Reinject(_Recorded, _LiveFrames):
     example_reads = {"back.count": "3", "n.count": "3"}
     injects = True
     up = False  # is what is behind it in the kernel; placement sets it
-    _held, _table = (), None  # descriptors of programs, and those of the ones that send as packet code has them
+    _part, _held, _table = None, (), None  # descriptors of programs, and those of the ones that send as packet code has them
     device = Arg(Word(), "", "the input whose packets they are as, where there are several", keyword="DEVICE")
     see = ("FromDevice", "Place", "ToHost")
 
@@ -160,6 +160,7 @@ class Reinject(_Recorded, _LiveFrames):
     def enter(self, entry: "Entry") -> None:
         """What it has of the kernel's level; nobody runs packet code."""
         self.let_go()
+        self._part = entry.part
         arena = self.router.arena
         self._held = tuple(os.dup(fd) for fd in (entry.program, *entry.senders))
         self._table = Memory(SENDER * max(len(entry.senders), 1))
@@ -179,7 +180,12 @@ class Reinject(_Recorded, _LiveFrames):
             os.close(fd)
         if self._table is not None:
             self._table.free()
-        self._held, self._table = (), None
+        self._part, self._held, self._table = None, (), None
+
+    def leave(self, part) -> None:
+        """The part goes.  If no other has taken its place, packet code asks for it no more."""
+        if self._part is part:
+            self.let_go()
 
     def hands_over(self, old):
         own = ("program", "ready", "interface", "senders", "ordered", "gates_at", "number", "call_at")

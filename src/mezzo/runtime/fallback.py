@@ -22,7 +22,7 @@ def built(
     place: str | Sequence[str], compiled: Callable[[list[str]], Plan], build: Callable[[Plan], Built]
 ) -> tuple[Built, list[str]]:
     """What `build` makes of the plan for these wishes, or for those of them that the verifier lets be; and which."""
-    wishes = [place] if isinstance(place, str) else list(place)
+    wishes = [place] * bool(place) if isinstance(place, str) else list(place)
     said: list[Diagnostic] = []
     while True:
         plan = compiled(wishes)

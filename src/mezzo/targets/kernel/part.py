@@ -250,6 +250,8 @@ class Part:
         """Unloads the programs and gives the maps back."""
         if self.keeper is not None:
             self.keeper.close()
+        for injector in self.injectors:
+            injector.leave(self)
         self._unload()
         for fd in self.senders:
             os.close(fd)
