@@ -443,3 +443,17 @@ def test_every_trouble_shows_its_instruction() -> None:
         compile_text(text)
     shown = {(d.message.split("`")[1], d.span.line, d.span.column) for d in caught.value.diagnostics}
     assert shown == {("dance", 2, 3), ("nowhere", 2, 13), ("run", 3, 3), ("wait forever", 3, 17)}
+
+
+def test_steps_and_pauses_are_counted_from_nought() -> None:
+    with pytest.raises(MezzoError, match="expected how many, not `-1`"):
+        compile_text(script("pause -1"))
+    with Router.from_click(script("TYPE PASSIVE, set n -3, pause $n, set n 0, pause, set n 1")) as router:
+        router.output = io.StringIO()
+        router.write("s.run")
+        assert "expected how many, not `-3`" in router.output.getvalue() and router.read("s.get", "n") == "0"
+        with pytest.raises(MezzoError, match="expected how many"):
+            router.write("s.step", "-5")
+        assert router.read("s.get", "n") == "0"
+        router.write("s.step", "1")
+        assert router.read("s.get", "n") == "1"

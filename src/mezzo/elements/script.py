@@ -27,7 +27,7 @@ from mezzo.elements.script_functions import FUNCTIONS, PRIVATE, show_bool, words
 from mezzo.elements.script_program import Instruction, read_program, split_first
 from mezzo.elements.script_run import Runner
 from mezzo.elements.script_signals import DESK, catchable, signal_name, signal_number
-from mezzo.elements.units import parse_int
+from mezzo.elements.units import parse_count, parse_int
 
 TYPES = ("ACTIVE", "PASSIVE", "DRIVER", "PACKET", "PROXY", "SIGNAL")
 LISTENS = ("", "end", "return", "stop")  # how a signal script ended that is there for the next signal
@@ -259,7 +259,7 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
 
     @write("step", "takes the script past a blocking instruction, or past so many")
     def step(self, text):
-        self.advance(parse_int(text) if text.strip() else 1)
+        self.advance(parse_count(text) if text.strip() else 1)
 
     @write("goto", "goes on at a label")
     def goto(self, text):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mezzo.elements.confparse import split_words
-from mezzo.elements.units import parse_duration, parse_int
+from mezzo.elements.units import parse_count, parse_duration
 
 BEGIN, END, EXIT, ERROR, STOP = 0, -1, -2, -3, -4
 SPECIAL = {"begin": BEGIN, "loop": BEGIN, "end": END, "exit": EXIT, "error": ERROR, "stop": STOP}
@@ -92,7 +92,7 @@ def _wrong_number(word: str, text: str) -> str:
         if word == "wait" and "$" not in text:
             parse_duration(text)
         if word == "pause" and text and "$" not in text:
-            parse_int(text)
+            parse_count(text)
     except ValueError as trouble:
         return str(trouble)
     return ""

@@ -21,7 +21,7 @@ from mezzo.elements.confparse import split_words, unquote
 from mezzo.elements.script_functions import show_bool, truth
 from mezzo.elements.script_program import END, ERROR, EXIT, STOP, Instruction, split_first
 from mezzo.elements.script_text import expand
-from mezzo.elements.units import parse_duration, parse_int
+from mezzo.elements.units import parse_count, parse_duration
 
 MOST_JUMPS = 1000
 MOST_TOGETHER = 100_000  # of scripts that one script calls, and those call
@@ -249,7 +249,7 @@ class Runner:
         self.do_save(one, mode="a")
 
     def do_pause(self, one: Instruction) -> bool:
-        count = parse_int(self.text_of(one.text)) if one.text else 1
+        count = parse_count(self.text_of(one.text)) if one.text else 1
         used = min(self.steps, count - one.seen)
         self.steps -= used
         one.seen += used

@@ -38,6 +38,14 @@ def parse_int(text: str) -> int:
         raise ValueError(f"expected an integer, not `{text}`") from None
 
 
+def parse_count(text: str) -> int:
+    """How many: an integer that is not negative."""
+    count = parse_int(text)
+    if count < 0:
+        raise ValueError(f"expected how many, not `{text}`")
+    return count
+
+
 def _split(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.match(text.strip())
     # A huge exponent would take for ever to expand.

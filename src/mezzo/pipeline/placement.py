@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from mezzo.base import Diagnostic, MezzoError, Note, Span
 from mezzo.graph import Graph, Resolved
@@ -300,11 +301,19 @@ class _Placer(Returns):
             return half.ups[0].message, half.ups[0].span
         return self.why_apart(i), None
 
+    @cached_property
+    def pushers(self) -> dict[int, list[int]]:
+        """The instances from which packets are pushed to each."""
+        found: dict[int, list[int]] = {}
+        for j, linked in enumerate(self.program.instances):
+            for to in linked.outputs:
+                if to:
+                    found.setdefault(to[0], []).append(j)
+        return found
+
     def why_apart(self, i: int) -> str:
         """Why no packets come to an instance in the kernel."""
-        before = [
-            self.elements[j].name for j, x in enumerate(self.program.instances) for to in x.outputs if to and to[0] == i
-        ]
+        before = [self.elements[j].name for j in self.pushers.get(i, ())]
         if not before:
             return "no packets are pushed to it"
         return f"packets come to it from {_listed(before)}, which does not send them here in the kernel"
