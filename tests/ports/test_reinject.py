@@ -466,6 +466,32 @@ class TestWhileItRuns:
         assert paths[0].end == "ended in t" and paths[2].end == "died in k: no pattern matches"
         assert paths[1].end.startswith("still in up")
 
+    def test_who_looks_while_it_runs(self, wires: tuple[Pair, Pair]) -> None:
+        """Programs that tell take the place of its root, too, and go."""
+        from tests.runtime.controlled import running as controlled
+        from tests.runtime.test_seeing import news
+        from tests.runtime.test_seeing_levels import begin
+
+        options: dict[str, Any] = {"place": list(PLACE), "frames": 2048, "frame_size": 4096}
+        with inside(wires[0].b.ns), controlled(text_of(wires), **options) as made, raw_socket(wires[0].a) as here:
+            begin(made, "trace", count=2)
+            here.send(give(1, 60, 1))
+            here.send(give(3, 60, 2))
+            paths, _ = news(made, lambda found: len(found) == 2)
+            said = {path["end"]: [step["element"] for step in path["steps"]] for path in paths}
+            assert said == {
+                "ended in t": ["f", "c", "slow", "back", "k", "Paint@10", "out", "t"],
+                "died in k: no pattern matches": ["f", "c", "slow", "back", "k"],
+            }
+            made.write("unlook", "x")
+            begin(made, "tap", edge="back->k")
+            here.send(give(1, 60, 3))
+            rows, _ = news(made, lambda found: len(found) == 1)
+            assert len(rows) == 1
+            made.write("unlook", "x")
+            here.send(give(1, 60, 4))
+            wait_until(lambda: counts(made) == (4, 4, 0, 0))
+
     def test_nothing_is_left_behind_a_kill(self, wires: tuple[Pair, Pair]) -> None:
         place = [word for one in PLACE[:2] for word in ("--place", one)]
         with started_in(wires[0].b.ns, [*MEZZO, "run", "-q", "-e", text_of(wires), *place]) as process:

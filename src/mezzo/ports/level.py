@@ -39,8 +39,8 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Of a Reinject: the part, the program, those that send (targets/kernel/senders), the interface that its packets are
-    of (0 when it is gone), and whether a flow's packets stay in order."""
+    """Of a Reinject: the part, the program, those that send (targets/kernel/senders), the interface that its packets
+    are of (0 when it is gone), and whether a flow's packets stay in order."""
 
     part: Any
     program: int

@@ -65,7 +65,7 @@ class Reinject(_Recorded, _LiveFrames):
     example_reads = {"back.count": "3", "n.count": "3"}
     injects = True
     up = False  # is what is behind it in the kernel; placement sets it
-    _part, _held, _table = None, (), None  # descriptors of programs, and those of the ones that send as packet code has them
+    _part, _held, _table = None, (), None  # whose programs it has, their descriptors, those that send for packet code
     device = Arg(Word(), "", "the input whose packets they are as, where there are several", keyword="DEVICE")
     see = ("FromDevice", "Place", "ToHost")
 

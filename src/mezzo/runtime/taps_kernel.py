@@ -3,6 +3,7 @@
 a ─► b       both in the kernel: a packet comes to b, and was at a before
 a ─► b       b is native: a packet goes up at a.  Where a alone pushes to b, b's native sight tells it
 q ─► d       a queue is passed: a packet comes to what is behind it
+r ─► b       r hands over what native code has: a packet of that comes to b first
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mezzo.targets.kernel import record
+from mezzo.targets.kernel.notes import INJECTED
 from mezzo.targets.kernel.plan import Port
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ def crossings(router: Router, edges: Sequence[Connection]) -> list[Crossing]:
 
 def _crossing(router: Router, plan: KernelPlan, number: int, c: Connection) -> Crossing | None:
     src, dst = router.elements[c.src].index, router.elements[c.dst].index
+    handed = next((one.to for one in plan.injections if one.instance == src), None)
+    if handed is not None:
+        return Crossing(number, "in", src, handed)
     if src not in plan.placed:  # a queue that is passed has no place
         return Crossing(number, "in", ANY, (dst, c.dst_port)) if dst in plan.placed else None
     out = (src, c.src_port)
@@ -92,11 +97,16 @@ class KernelTap:
             return next((x.edge for x in self.found if (x.kind, x.src, x.to) == ("up", note.instance, to)), None)
         if note.kind != "in":
             return None
-        before, to = self.at.get(note.number, ANY), (note.instance, note.value)
+        to = note.instance, note.value
+        before = self.at.get(note.number, self._from_above(to) if note.number > INJECTED else ANY)
         self.at[note.number] = note.instance
         if len(self.at) > KEPT:
             self.at = dict(list(self.at.items())[KEPT // 2 :])
         return next((x.edge for x in self.found if x.kind == "in" and x.to == to and x.src in (ANY, before)), None)
+
+    def _from_above(self, to: Port) -> int:
+        """Who hands packets over that come there first."""
+        return next((one.instance for one in self.plan.injections if one.to == to), ANY)
 
 
 def _content(note: Note) -> tuple[int, bytes]:
