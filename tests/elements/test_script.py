@@ -401,6 +401,16 @@ def test_scripts_that_multiply_their_jumps_are_given_up(run: Any, monkeypatch: p
     assert "s :: Script: too many jumps, giving up" in said
 
 
+@pytest.mark.parametrize("more", ["$x$x$x$x", "$(s.get x)$x$x$x", "$(s.length $x)$x$x$x$x"])
+def test_scripts_that_make_long_texts_are_given_up_sooner(run: Any, monkeypatch: pytest.MonkeyPatch, more: str) -> None:
+    """A thousand jumps with texts of 16 MiB would take minutes, in which no packet goes on."""
+    monkeypatch.setattr(script_text, "MOST_TEXT", 1 << 16)
+    monkeypatch.setattr(script_run, "MOST_TOGETHER", 1000)
+    text = f"set x aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa, set n 0, label a, set n $(add $n 1), set x {more}, goto a"
+    _, said, _, _ = run(script(text) + "Script(wait 1, print $(lt $(s.get n) 80), stop);")
+    assert "s :: Script: too many jumps, giving up" in said
+
+
 def test_a_script_that_jumps_little_may_be_called_often(run: Any) -> None:
     text = """f :: Script(TYPE PASSIVE, set i 0, label l, set i $(add $i 1), goto l $(lt $i 9), return $i);
 s :: Script(set n 0, set t 0, label l, set t $(add $t $(f.run)), set n $(add $n 1), goto l $(lt $n 200), print $t,

@@ -20,11 +20,12 @@ from mezzo.elements._paths import full_path
 from mezzo.elements.confparse import split_words, unquote
 from mezzo.elements.script_functions import show_bool, truth
 from mezzo.elements.script_program import END, ERROR, EXIT, STOP, Instruction, split_first
-from mezzo.elements.script_text import expand
+from mezzo.elements.script_text import TooLong, expand
 from mezzo.elements.units import parse_count, parse_duration
 
 MOST_JUMPS = 1000
 MOST_TOGETHER = 100_000  # of scripts that one script calls, and those call
+TEXT_A_JUMP = 2048  # characters: texts that are made count as jumps, for making long ones takes time, too
 MOST_SAID = 10
 MOST_SHOWN = 1000  # characters of a trouble
 ENDS = {END: "end", EXIT: "exit", ERROR: "error", STOP: "stop"}
@@ -166,8 +167,17 @@ class Runner:
     # -- text
 
     def text_of(self, text: str, unquoted: bool = False) -> str:
-        found = expand(text, self.value_of, self.ask)
+        found = self.expanded(text)
         return unquote(found) if unquoted else found
+
+    def expanded(self, text: str, quoted: bool = False) -> str:
+        try:
+            found = expand(text, self.value_of, self.ask, quoted=quoted)
+        except TooLong as trouble:
+            TOGETHER.jumps += trouble.length // TEXT_A_JUMP
+            raise
+        TOGETHER.jumps += len(found) // TEXT_A_JUMP
+        return found
 
     def value_of(self, name: str) -> str | None:
         if name in self.variables:
@@ -181,7 +191,9 @@ class Runner:
 
     def ask(self, text: str, unquoted: bool = False) -> str:
         path, argument = self.call_in(text, unquoted)
-        return str(self.element.router.read(path, argument))
+        found = str(self.element.router.read(path, argument))
+        TOGETHER.jumps += len(found) // TEXT_A_JUMP
+        return found
 
     def call_in(self, text: str, unquoted: bool) -> tuple[str, str]:
         """(path of a handler, what it is given): `HANDLER TEXT`."""
@@ -211,7 +223,7 @@ class Runner:
         if text[:1].isalpha() or text.startswith(("@", "_")):
             shown = self.ask(self.text_of(text), one.unquoted)
         else:
-            shown = unquote(expand(text, self.value_of, self.ask, quoted=True))
+            shown = unquote(self.expanded(text, quoted=True))
         self.put(file, mode, shown if shown.endswith("\n") else shown + end)
 
     def put(self, file: str, mode: str, text: str) -> None:

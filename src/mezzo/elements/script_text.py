@@ -20,6 +20,14 @@ Variable = Callable[[str], "str | None"]  # the value of a name
 Call = Callable[[str], str]  # the value of `handler arguments`
 
 
+class TooLong(ValueError):
+    """A text has more than MOST_TEXT characters."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"the text is longer than {MOST_TEXT} characters")
+        self.length = length
+
+
 def expand(text: str, variable: Variable, call: Call, quoted: bool = False, depth: int = 0) -> str:
     """The text with its substitutions made; a name without value stays as it is written."""
     if depth > MOST_DEPTH:
@@ -89,7 +97,7 @@ class _Expander:
             value = '"' + quote_inner(value) + '"'
         self.length += len(value)
         if self.length > MOST_TEXT:
-            raise ValueError(f"the text is longer than {MOST_TEXT} characters")
+            raise TooLong(self.length)
         self.out.append(value)
 
 
