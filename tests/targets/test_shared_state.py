@@ -261,17 +261,22 @@ def test_what_a_map_forgets(both: Any, size: int) -> None:
 
 
 def test_a_map_knows_what_was_used(both: Any) -> None:
-    """A look by a program keeps an entry; one from Python does not."""
+    """A look by packet code keeps an entry, here or there, also where Python runs it; a handler's does not."""
     has = ops.Set("x", ops.Select(U8, ops.LruHas("t", c(7)), c(1, U8), c(0, U8)))
     put = ops.TablePut("", "t", WIDE, c(7, U64))
-    for steps, kept in (((put, has), True), ((put,), False)):
-        it = both(unit(steps, states=(State("t", "lru", U64, 1000, U32),)))
-        table = it.cells["t"]
-        table.set(7, 1)
-        for k in range(10, 12_010):
-            bpf.test_run(it.part.fd, b"", k.to_bytes(2, "big") + FRAME[2:])
-            _ = 7 in table
-        assert (7 in table) is kept
+    more = (
+        entry("has", U8, (ops.Return(ops.Select(U8, ops.LruHas("t", c(8)), c(1, U8), c(0, U8))),)),
+        entry("get", U64, (ops.Return(ops.LruGet(U64, "t", c(9), c(0, U64))),)),
+    )
+    it = both(unit((put, has), *more, states=(State("t", "lru", U64, 1000, U32),)), before=1)
+    table = it.cells["t"]
+    for key in range(5, 10):
+        table.set(key, key)
+    for k in range(10, 12_010):
+        bpf.test_run(it.part.fd, b"", k.to_bytes(2, "big") + FRAME[2:])
+        assert (it.ask("has"), it.ask("get"), table.use(6)) == (1, 9, True)
+        assert table.get(5) in (0, 5)
+    assert [5 in table, 6 in table, 7 in table] == [False, True, True]
 
 
 def test_a_table_is_read_in_a_few_calls(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:

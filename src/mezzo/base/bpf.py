@@ -25,10 +25,11 @@ MAP_FREEZE, MAP_LOOKUP_BATCH, MAP_UPDATE_BATCH = 22, 24, 26
 LINK_CREATE, LINK_UPDATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 29, 30, 31, 34
 MAP_HASH, MAP_ARRAY, MAP_PROG_ARRAY, MAP_PERCPU_ARRAY, MAP_LRU, MAP_LPM, MAP_DEVMAP, MAP_XSK = 1, 2, 3, 6, 9, 11, 14, 17
 ONLY_NEW = 1  # BPF_NOEXIST: a flag of an update
-PROG_XDP = 6
+PROG_XDP, PROG_SYSCALL = 6, 31
 ATTACH_XDP = 37
 LINK_XDP = 6
 NO_PREALLOC, READ_ONLY_PROG, MMAPABLE = 1 << 0, 1 << 7, 1 << 10  # flags of maps
+SLEEPABLE = 1 << 4  # BPF_F_SLEEPABLE, which programs of kind SYSCALL must be
 HAS_FRAGS = 1 << 5  # BPF_F_XDP_HAS_FRAGS: the program takes packets of several buffers
 BATCH = 4096  # entries that are asked for in one call
 LOG_SIZE = 1 << 24  # the verifier's log, where it is asked for: longer ones fail with ENOSPC
@@ -171,6 +172,31 @@ def map_items(fd: int, key_size: int, value_size: int, entries: int) -> list[tup
         parts = ((content.raw[: count * size], size) for content, size in ((keys, key_size), (values, value_size)))
         found += zip(*([x[at : at + size] for at in range(0, len(x), size)] for x, size in parts), strict=True)
     return found
+
+
+USED_KEY = 16  # bytes that such a program reads: the key, and what is behind it
+# r2 = the bytes, to the stack; r1 = the map; call bpf_map_lookup_elem; return 0
+_LOOK = bytes.fromhex(
+    "7912000000000000 7b2af0ff00000000 7912080000000000 7b2af8ff00000000 1811000000000000 0000000000000000"
+    "bfa2000000000000 07020000f0ffffff 8500000001000000 b700000000000000 9500000000000000"
+)
+
+
+def user_of(fd: int) -> int:
+    """A program that looks for a key of a hash that forgets: the kernel takes a look for a use when a program does it,
+    and not when bpf(2) does.  -1 where we may not load one, or the kernel has none of this kind."""
+    code = _LOOK[:36] + struct.pack("=i", fd) + _LOOK[40:]
+    try:
+        return load_code(code, "use", SLEEPABLE, PROG_SYSCALL, 0)
+    except OSError:
+        return -1
+
+
+def use_key(user: int, key: bytes) -> None:
+    """Has such a program look for a key; nothing where there is none."""
+    held = ctypes.create_string_buffer(key, USED_KEY)
+    if user >= 0:
+        bpf(TEST_RUN, struct.pack("=I36xIIQ", user, USED_KEY, 0, _at(held)))
 
 
 def freeze_map(fd: int) -> None:

@@ -186,14 +186,14 @@ class Table:
 
 
 class LruTable(Table):
-    """A hash of the kernel that forgets; a use is what a program looks for, and what anybody sets.
+    """A hash of the kernel that forgets; a use is what a program looks for, such as `user`, and what anybody sets.
 
     The kernel does not say how many it forgot: they are those that were made, less those deleted, less those there are.
     Programs and native code count the first two in a word; what Python made is in `_mine`."""
 
-    def __init__(self, fd: int, state: State, views: Views, word: int) -> None:
+    def __init__(self, fd: int, state: State, views: Views, word: int, user: int) -> None:
         super().__init__(fd, state)
-        self._views, self._word = views, word
+        self.user, self._views, self._word = user, views, word
         self._mine = {"made": 0, "forgotten": 0}
 
     def go_on(self, before: LruTable) -> None:
@@ -207,10 +207,15 @@ class LruTable(Table):
         return self._mine["forgotten"]
 
     def use(self, key: int) -> bool:
-        return key in self
+        """Whether it is there, as a use."""
+        there = key in self
+        if there:
+            bpf.use_key(self.user, self._pack(key))
+        return there
 
     def find(self, key: int, default: int) -> int:
-        return self.get(key, default)
+        """`get`, as a use."""
+        return self.get(key, default) if self.use(key) else default
 
     def set(self, key: int, value: int) -> bool:
         """Always True."""
@@ -331,7 +336,7 @@ def make_cell(views: Views, place: Place, state: State, given: Any, before: Any 
     elif state.kind in ("scalar", "array"):
         cell = (Scalar if state.kind == "scalar" else Array)(views, place, state)
     elif state.kind == "lru":
-        cell = LruTable(fd, state, views, place.offset)
+        cell = LruTable(fd, state, views, place.offset, views.maps.user(place.symbol))
     else:
         cell = (Table if state.kind == "table" else Lpm)(fd, state)
     if before is None:

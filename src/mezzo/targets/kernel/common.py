@@ -124,7 +124,7 @@ def _share(found: Common, part: Part, views: _Mapped, key: Key, state: State, ce
     elif state.kind in TABLES:
         found.hashes[key] = cell.fd
         if state.kind == "lru":
-            found.counted[key] = place.offset
+            found.forgets[key] = place.offset, cell.user
         found.faces[key] = _given(cell)
     else:
         found.faces[key] = lambda mine: Twice(mine, cell)

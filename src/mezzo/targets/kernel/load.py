@@ -68,6 +68,7 @@ class Maps:
 
     layout: Layout
     descriptors: dict[str, int] = field(default_factory=dict)
+    users: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
     def make(layout: Layout, given: Mapping[str, int] | None = None) -> Maps:
@@ -81,10 +82,18 @@ class Maps:
             raise MezzoError(f"the kernel makes no map for `{symbol}`: {refusal.strerror}") from refusal
         return made
 
+    def user(self, symbol: str) -> int:
+        """The program by which Python and native code use an entry of a hash that forgets; -1 for none."""
+        if symbol not in self.users:
+            self.users[symbol] = bpf.user_of(self.descriptors[symbol])
+        return self.users[symbol]
+
     def close(self) -> None:
-        for fd in self.descriptors.values():
-            os.close(fd)
+        for fd in (*self.descriptors.values(), *self.users.values()):
+            if fd >= 0:
+                os.close(fd)
         self.descriptors.clear()
+        self.users.clear()
 
 
 def _create(symbol: str, one: Map) -> int:

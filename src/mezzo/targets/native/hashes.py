@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mezzo.base.bpf import MAP_DELETE, MAP_LOOKUP, MAP_NEXT_KEY, MAP_UPDATE, ONLY_NEW, system_call
+from mezzo.base.bpf import MAP_DELETE, MAP_LOOKUP, MAP_NEXT_KEY, MAP_UPDATE, ONLY_NEW, TEST_RUN, system_call
 from mezzo.ir.module import State
 from mezzo.ir.types import Type
+from mezzo.targets.native.layout import mem_bytes
 from mezzo.targets.native.text import fill, ll, ll_mem
 
 
@@ -66,6 +67,7 @@ define internal fastcc VMEM @tget_ID(ptr %d, KEY %k, VMEM %default) {
   %r = call fastcc i64 @bpf_element(ptr %d, i64 LOOKUP, ptr %ka, ptr %va, i64 0)
   %v = load VMEM, ptr %va, align 8
   %has = icmp eq i64 %r, 0
+USED
   %got = select i1 %has, VMEM %v, VMEM %default
   ret VMEM %got
 }
@@ -75,6 +77,7 @@ define internal fastcc i1 @thas_ID(ptr %d, KEY %k) {
   call fastcc void @tkey_ID(ptr %ka, KEY %k)
   %r = call fastcc i64 @bpf_element(ptr %d, i64 LOOKUP, ptr %ka, ptr %va, i64 0)
   %has = icmp eq i64 %r, 0
+USED
   ret i1 %has
 }
 define internal fastcc i1 @tput_ID(ptr %d, KEY %k, VMEM %v, i64 %capacity) {
@@ -122,8 +125,38 @@ done:
 """
 
 
-# Of those that forget: what is made and what is deleted counts, in the word that the descriptor leads to.  A new key is
-# looked for first (see kernel/lower_stmt).
+# Of those that forget.  A look by the call is no use: what is there is looked for once more by a program, where there is
+# one (BPF_PROG_RUN takes the program's number, and at 40 the bytes that it gets).
+_USE = """
+define internal fastcc void @bpf_use(ptr %d, ptr %k, i64 %size) noinline nounwind {
+  %pp = getelementptr inbounds i8, ptr %d, i64 16
+  %program = load i64, ptr %pp, align 8
+  %none = icmp slt i64 %program, 0
+  br i1 %none, label %out, label %use
+use:
+  %bytes = alloca [16 x i8], align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %bytes, ptr %k, i64 %size, i1 false)
+  %attr = alloca [56 x i8], align 8
+  call void @llvm.memset.p0.i64(ptr %attr, i8 0, i64 56, i1 false)
+  store i64 %program, ptr %attr, align 8
+  %sp = getelementptr inbounds i8, ptr %attr, i64 40
+  store i64 16, ptr %sp, align 8
+  %bp = getelementptr inbounds i8, ptr %attr, i64 48
+  store ptr %bytes, ptr %bp, align 8
+  %r = call i64 (i64, ...) @syscall(i64 NUMBER, i64 TEST_RUN, ptr %attr, i64 56)
+  br label %out
+out:
+  ret void
+}
+"""
+_USED = """
+  br i1 %has, label %use, label %looked
+use:
+  call fastcc void @bpf_use(ptr %d, ptr %ka, i64 SIZE)
+  br label %looked
+looked:"""
+# What is made and what is deleted counts, in the word that the descriptor leads to.  A new key is looked for first (see
+# kernel/lower_stmt).
 _COUNT = """
   %wp = getelementptr inbounds i8, ptr %d, i64 8
   %word = load ptr, ptr %wp, align 8
@@ -147,7 +180,8 @@ def hashes_text(kinds: Sequence[Hash]) -> list[str]:
     """The functions of these kinds, and the one that they all call."""
     if not kinds:
         return []
-    whole = [_DECLARE, fill(_ASK, {"NUMBER": str(system_call())})]
+    calls = _ASK + (_USE if any(kind.forgets for kind in kinds) else "")
+    whole = [_DECLARE, fill(calls, {"NUMBER": str(system_call()), "TEST_RUN": str(TEST_RUN)})]
     return whole + [_text(kind) for kind in sorted(kinds, key=lambda kind: kind.id)]
 
 
@@ -156,5 +190,7 @@ def _text(kind: Hash) -> str:
     numbers = {
         "LOOKUP": MAP_LOOKUP, "UPDATE": MAP_UPDATE, "DELETE": MAP_DELETE, "NEXT": MAP_NEXT_KEY, "ONLY_NEW": ONLY_NEW,
     }  # fmt: skip
-    text = fill(_HASH, {"NEW": _NEW, "GONE": _GONE} if kind.forgets else {"NEW": "", "GONE": ""})
+    used = _USED.replace("SIZE", str(mem_bytes(kind.key)))
+    more = {"USED": used, "NEW": _NEW, "GONE": _GONE}
+    text = fill(_HASH, more if kind.forgets else dict.fromkeys(more, ""))
     return fill(text, names | {name: str(number) for name, number in numbers.items()})

@@ -227,8 +227,10 @@ def _common_cell(common: Common, key: Key, memory: Memory, own: int, at: int, st
     already."""
     if key in common.hashes:
         memory.put(at, 8, common.hashes[key])
-        if key in common.counted:
-            memory.put(at + 8, 8, memory.address + own + common.counted[key])
+        if key in common.forgets:
+            word, user = common.forgets[key]
+            memory.put(at + 8, 8, memory.address + own + word)
+            memory.put(at + 16, 8, user)
         return common.faces[key](None)
     if key in common.bodies:
         return Array(memory, at, state, common.bodies[key])
