@@ -1,6 +1,6 @@
 """CheckIPHeader: is this a well-formed IPv4 packet (RFC 1812, 5.2.2)?"""
 
-from mezzo.elements import U32, Arg, Bool, IPAddress, IPPrefix, Kind, Many, Packet, Port, u32
+from mezzo.elements import U32, Arg, Bool, IPAddress, IPPrefix, Kind, Many, Packet, Port, rare, u32
 from mezzo.elements.header_check import _HeaderCheck
 from mezzo.wire.address import ALL_ONES, mask_of
 
@@ -75,26 +75,32 @@ class CheckIPHeader(_HeaderCheck):
                 right = not self.checksum or p.sum16(self.offset, 20) == 0xFFFF
                 src, to = p.u32(self.offset + 12), p.u32(self.offset + 16)
                 if right and (src not in self.bad or to in self.good):
-                    self.accept(p, 20, total, to)
-                    return 0
+                    self.mark(p, 20)
+                    return self.cut(p, total, to)
         why = self.examine(p)
         if why == GOOD:
-            return 0
+            return self.cut(p, p.u32(self.offset) & 0xFFFF, p.u32(self.offset + 16))
         self.note(why)
         for number, reason in self.numbered:
             if why == number:
                 return 1, reason
         return 1, self.reasons[SOURCE]
 
-    def accept(self, p: Packet, hlen: u32, total: u32, to: u32):
+    def mark(self, p: Packet, hlen: u32):
         p.set_network(self.offset)
         p.set_transport(self.offset + hlen)
+
+    def cut(self, p: Packet, total: u32, to: u32) -> Port:
+        """A good packet, without what is behind it, goes on."""
         if p.length > self.offset + total:
             p.trim(p.length - self.offset - total)
+            to = p.u32(self.offset + 16)  # once more: here it tells the kernel's verifier what is left, on the rare way
         p.dst_ip = to
+        return 0
 
+    @rare
     def examine(self, p: Packet) -> u32:
-        """Each check in turn; which one fails."""
+        """Each check in turn; which one fails.  A good packet is marked."""
         if p.length < self.offset + 20:
             return TINY
         head = p.u32(self.offset)
@@ -107,10 +113,9 @@ class CheckIPHeader(_HeaderCheck):
             return LENGTH
         if self.checksum and p.sum16(self.offset, hlen) != 0xFFFF:
             return CHECKSUM
-        to = p.u32(self.offset + 16)
-        if p.u32(self.offset + 12) in self.bad and to not in self.good:
+        if p.u32(self.offset + 12) in self.bad and p.u32(self.offset + 16) not in self.good:
             return SOURCE
-        self.accept(p, hlen, total, to)
+        self.mark(p, hlen)
         return GOOD
 
 

@@ -1,7 +1,7 @@
 """An Ethernet header put on.
 
-A header of 14 bytes is written as one u64 and one u48: `head` holds the destination and the upper third of the source,
-`tail` the rest of the source and the type.
+A header of 14 bytes is written as one u64 and one u48: `head` holds the destination and the first third of the source,
+`tail` the rest of the source and the type, both as a little-endian machine reads them.
 """
 
 from mezzo.elements import U16, Arg, Element, EtherAddress, Packet, Port, read, u48, u64, write
@@ -9,9 +9,9 @@ from mezzo.wire.address import format_ether, parse_ether
 
 
 def header_words(ethertype: int, src: int, dst: int) -> tuple[int, int]:
-    """(first 8 bytes, last 6 bytes) of an Ethernet header."""
-    whole = dst << 64 | src << 16 | ethertype
-    return whole >> 48, whole & 0xFFFF_FFFF_FFFF
+    """(first 8 bytes, last 6 bytes) of an Ethernet header, little-endian."""
+    whole = (dst << 64 | src << 16 | ethertype).to_bytes(14, "big")
+    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
 
 
 class EtherEncap(Element):
@@ -39,8 +39,8 @@ class EtherEncap(Element):
     def process(self, p: Packet) -> Port:
         p.prepend(14)
         p.set_mac(0)
-        p.set_u64(0, self.head)
-        p.set_u48(8, u48(self.tail))
+        p.set_u64le(0, self.head)
+        p.set_u48le(8, u48(self.tail))
         return 0
 
     @read("src", "source address")

@@ -18,19 +18,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mezzo.ir import ops
 from mezzo.ir.module import Program
 from mezzo.ir.ops import KILL, PUNT
+from mezzo.ir.spec import nodes
 from mezzo.targets.kernel import gates, record
 from mezzo.targets.kernel.facts import UNSET, Facts
 from mezzo.targets.kernel.frame import ABORTED, ADJUST_HEAD, CONTEXT, DROP, PASS, TAIL_CALL
-from mezzo.targets.kernel.layout import FAULT, NO_DEVICE, NO_ROOM, NO_SOCKET, Layout, packet_functions
-from mezzo.targets.kernel.lower_stmt import run
+from mezzo.targets.kernel.layout import NO_DEVICE, NO_ROOM, NO_SOCKET, Layout, packet_functions
+from mezzo.targets.kernel.lower_stmt import run, run_tails
 from mezzo.targets.kernel.passing import Passing
 from mezzo.targets.kernel.plan import Port, punt
 from mezzo.targets.kernel.roads import Road, Wire, order_of
 from mezzo.targets.kernel.text import RARE
 
-TX, REDIRECTED, REDIRECT, LENGTH = 3, 4, 51, 188  # verdicts; the helpers bpf_redirect_map, bpf_xdp_get_buff_len
+TX, REDIRECT, LENGTH = 3, 51, 188  # verdicts; the helpers bpf_redirect_map, bpf_xdp_get_buff_len
 PROGRAMS = "programs"  # the map of a part's programs
 
 
@@ -79,6 +81,7 @@ class Emitter(Passing):
         self.order = order_of(program, placed)
         self.rank = {i: n for n, i in enumerate(self.order)}
         self.joints, self.road, self.is_root, self.wire = joints, road, root, road.wire and root
+        self.kind_asked = self._asks_kind()
         self.coming: dict[int, Facts] = {}  # what is known where packets come to an instance
         self.exits: dict[Port, Facts] = {}  # by the instance and output that they leave
         self.ports = {i: self.t.slot("i32", "0") for i in self.order}
@@ -93,33 +96,40 @@ class Emitter(Passing):
         self._exits()
         self._write_up()
         self._write_no_room()
-        for i in sorted(self.faulting):
-            self.instance = i
-            self.t.at(f"fault{i}")
-            self.drop(FAULT)
+        self._deaths()
         self._ends()
         return self.t.module(self._declares())
 
+    def _asks_kind(self) -> bool:
+        """Whether somebody reads the packet's type, or it goes with the packet in a record."""
+        road, several = self.road, len(set(self.joints.programs.values())) > 1
+        if several or not self.wire or road.ups or any(wire.way for wire in road.wires.values()):
+            return True
+        bodies = (f.body for i in self.order for f in packet_functions(self.program.instances[i].unit))
+        return any(isinstance(n, ops.Meta) and n.field == "packet_type" for body in bodies for n in nodes(body))
+
+    def _deaths(self) -> None:
+        """Where packets die, once for each reason: all that ways in front of it have to do is to jump."""
+        for i, reason in sorted(self.deaths):
+            self.instance = i
+            self.t.at(self.death(reason))
+            self.accuse(reason)
+            self.t.jump("dying")
+
     def _ends(self) -> None:
-        """Where all ways end, and what is needed before them."""
+        """Where all ways end."""
         t = self.t
         t.at("dying")
         self.note("dying")
         place = t.opaque("i64", t.op(f"load i64, ptr {self.blame}"), "")
-        if t.rounds:  # one that comes out of a loop's function was in memory, so the verifier knows nothing of it
-            known = t.label("known")
-            t.branch(t.op(f"icmp ult i64 {place}, {self.layout.room}"), known, "dead")
-            t.at(known)
         at = t.gep(self.lane(0), place)
         t.store("i64", t.op(f"add i64 {t.load('i64', at)}, 1"), at)
         t.jump("dead")
         for label, verdict in (("dead", DROP), ("aborted", ABORTED)):
             t.at(label)
             self.note(label)
+            t.apart()
             t.do(f"ret i32 {verdict}")
-        lines, t.lines = t.lines, t.slots
-        t.do(f"store ptr {self.find_lane()}, ptr {self.own_lane}")
-        t.lines = lines
 
     def note(self, what: str, way: int = 0) -> None:
         """A packet comes to an instance, goes up, out by a wire, or ends: for who follows packets (see notes)."""
@@ -194,7 +204,13 @@ class Emitter(Passing):
                 self.bind(role.params[0].name, self.t.op(f"load i32, ptr {self.ports[i]}"))
             if run(self, role.body):
                 self.t.jump("dead")
+            run_tails(self)
         self.scopes.pop()
+
+    def ends(self, port: int) -> bool:
+        outputs, key = self.linked.outputs, (self.instance, port)
+        known = port == PUNT or key in self.road.wires or key in self.road.ups
+        return not known and (port >= len(outputs) or outputs[port] is None)
 
     def leave(self, port: int, reason: int) -> None:
         outputs, key = self.linked.outputs, (self.instance, port)
@@ -269,7 +285,7 @@ class Emitter(Passing):
             t.do(f"ret i32 {PASS}")
             return
         queue = t.op(f"load i32, ptr {t.gep('%ctx', CONTEXT['queue'])}, align 4")
-        self._redirect(self.road.sockets, queue, self.road.gates)
+        self._redirect(self.road.sockets, queue, "dying", self.road.gates)
 
     def _write_no_room(self) -> None:
         """Where the driver gives no room in front of the packet; of the instance that it comes from."""
@@ -279,16 +295,16 @@ class Emitter(Passing):
         t.do(f"store i64 {place}, ptr {self.blame}")
         t.jump("dying")
 
-    def _redirect(self, symbol: str, key: str, lifts: bool = False) -> None:
-        """To what a map has under a key; where there is nothing the packet dies.  The kernel does it after the run, so
-        a gate is up before anybody sees the packet."""
+    def _redirect(self, symbol: str, key: str, lost: str, lifts: bool = False) -> None:
+        """To what a map has under a key; where there is nothing, to `lost`.  The kernel does it after the run, so a
+        gate is up before anybody sees the packet."""
         t, done = self.t, self.t.label("sent")
         verdict = t.helper(REDIRECT, f"ptr {self.map(symbol)}", f"i32 {key}", f"i64 {DROP}", result="i32")
-        t.branch(t.op(f"icmp eq i32 {verdict}, {REDIRECTED}"), done, "dying", RARE)
+        t.branch(t.op(f"icmp ugt i32 {verdict}, {DROP}"), done, lost, RARE)
         t.at(done)
         if lifts:
             gates.lift(self, self.gate)
-        t.do(f"ret i32 {REDIRECTED}")
+        t.do(f"ret i32 {verdict}")
 
     def _to_program(self, to: Port) -> None:
         """On in another program of the part (bpf_tail_call comes back only where that is not there)."""
@@ -310,7 +326,6 @@ class Emitter(Passing):
             self.move("front", self.at("data"))
             self.leave_with_record(str(wire.way))
         if wire.verdict == "redirect":
-            self.accuse(NO_DEVICE)
-            self._redirect(wire.symbol, str(wire.key))
+            self._redirect(wire.symbol, str(wire.key), self.death(NO_DEVICE))
         else:
             t.do(f"ret i32 {TX if wire.verdict == 'tx' else PASS}")

@@ -23,13 +23,15 @@ NOWHERE = -(1 << 62)
 
 @dataclass
 class Facts:
-    """`known[place]`: its number.  `reach`: bytes up to here are in the packet.  `pointers[mark]`: the register with
+    """`known[place]`: its number.  `reach`: bytes up to here are in the packet, and the verifier has seen
+    it; up to `sure` they are, but it has not.  `pointers[mark]`: the register with
     the address of a mark that is not known; from there bytes of `extents[mark]` (low, high) are in the packet.
     `maybe[mark]`: the same, or one behind all bytes where the place is out of reach.
     `cases[local]`: what is known beside if the local, a helper's answer, has a value: the ways that gave it met."""
 
     known: dict[str, int] = field(default_factory=dict)
     reach: int = NOWHERE
+    sure: int = NOWHERE
     pointers: dict[str, str] = field(default_factory=dict)
     extents: dict[str, tuple[int, int]] = field(default_factory=dict)
     maybe: dict[str, str] = field(default_factory=dict)
@@ -37,7 +39,7 @@ class Facts:
 
     def copy(self) -> Facts:
         dicts = dict(self.pointers), dict(self.extents), dict(self.maybe), dict(self.cases)
-        return Facts(dict(self.known), self.reach, *dicts)
+        return Facts(dict(self.known), self.reach, self.sure, *dicts)
 
     def both(self, other: Facts) -> Facts:
         """What holds where two ways meet."""
@@ -50,13 +52,13 @@ class Facts:
             for k in pointers
         }
         maybe = {k: v for k, v in self.maybe.items() if other.maybe.get(k) == v}
-        return Facts(known, min(self.reach, other.reach), pointers, extents, maybe)
+        return Facts(known, min(self.reach, other.reach), min(self.sure, other.sure), pointers, extents, maybe)
 
     def take(self, case: Facts | None) -> None:
         """It is this case.  Registers that were made on its way are not known where all ways lead."""
         if case is not None:
             self.known |= {place: at for place, at in case.known.items() if place not in self.known}
-            self.reach = max(self.reach, case.reach)
+            self.reach, self.sure = max(self.reach, case.reach), max(self.sure, case.sure)
 
     def forget(self, place: str) -> None:
         """A place moved."""
@@ -73,13 +75,13 @@ class Facts:
 
     def memory_moved(self) -> None:
         """The kernel moved an end of the packet: no comparison made before counts."""
-        self.pointers, self.extents, self.maybe, self.reach = {}, {}, {}, NOWHERE
+        self.pointers, self.extents, self.maybe, self.reach, self.sure = {}, {}, {}, NOWHERE, NOWHERE
         self.cases.clear()
 
     def enter_loop(self, unit: Unit, body: ops.Body) -> None:
         """Forgets what a round may change."""
         self.cases.clear()
-        for node in _all(unit, body):
+        for node in all_nodes(unit, body):
             if isinstance(node, ops.Resize):
                 self.data_moved()
                 self.memory_moved()
@@ -92,8 +94,8 @@ class Facts:
                 self.forget(node.mark)
 
 
-def _all(unit: Unit, body: ops.Body) -> list[ops.Node]:
-    """The nodes of a body and of the helpers it calls."""
+def all_nodes(unit: Unit, body: object) -> list[ops.Node]:
+    """The nodes of a body, or of an expression, and of the helpers it calls."""
     found, seen, todo = list(nodes(body)), set[str](), called(body)
     while todo:
         name = todo.pop()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mezzo.base import MezzoError
 from mezzo.ir.module import Function, Linked, Program, State, Unit
@@ -22,10 +23,14 @@ from mezzo.ir.ops import Const, Expr
 from mezzo.ir.types import BOOL, PACKET, U64, Type
 from mezzo.packet.arena import ANNO_SIZE
 from mezzo.targets.kernel.facts import PLACES, UNSET, Facts
-from mezzo.targets.kernel.layout import ROOM, VARIABLES, WORDS, Layout, Place
+from mezzo.targets.kernel.layout import FAULT, NAMES, ROOM, VARIABLES, WORDS, Layout, Place
+from mezzo.targets.kernel.plan import Port
 from mezzo.targets.kernel.text import PURE, RARE, Text
 from mezzo.targets.native.frame import local_types
 from mezzo.targets.native.text import ll, ll_mem
+
+if TYPE_CHECKING:
+    from mezzo.targets.kernel.tails import Tail
 
 PAGE = 4096
 LONGEST = 1 << 20  # more than the bytes of any packet, those that generic XDP makes one piece of as well
@@ -44,12 +49,13 @@ class Scope:
     function: Function
     types: dict[str, Type]
     slots: dict[str, str]
-    done: str = ""  # where a helper goes on
+    done: str = ""  # where a helper goes on; "" of the role, and of a helper whose answer is the role's
     result: str = ""  # the slot of its value
     ends: list[tuple[Facts, int | None]] = field(
         default_factory=list
     )  # what is known at each of its returns; a constant
     loops: list[tuple[str, str]] = field(default_factory=list)  # (continue, break) labels
+    reason: int = -1  # of packets that die by the answer of a helper that is the role's
 
 
 class Frame:
@@ -79,11 +85,13 @@ class Frame:
         self.answers: dict[int, Facts] = {}  # what is known for each value that the helper just called may have given
         self.ahead: dict[str, int] = {}  # bytes from a mark that the statements to come need in any case
         self.scopes: list[Scope] = []
+        self.tails: dict[tuple[str, int], Tail] = {}  # helpers that are jumped to, by name and reason
         self.instance = 0
         self.used: set[str] = set()  # maps that the code names
         self.own_lane = self.t.slot("ptr")  # the address of this CPU's lane
+        self.kind_asked = True  # whether anybody reads the packet's type
         self.blame = self.t.slot("i64")  # the place of the counter of why a packet dies
-        self.faulting: set[int] = set()
+        self.deaths: set[Port] = set()  # instances, and reasons of theirs for which packets die
         self.ports: dict[int, str] = {}  # of each instance, the input by which the packet came
         self.variable_bytes = 0
         self.inside = 0  # rounds of loops, which are functions of their own
@@ -130,8 +138,12 @@ class Frame:
         self.t.at(label)
 
     def fault(self) -> str:
-        self.faulting.add(self.instance)
-        return f"fault{self.instance}"
+        return self.death(FAULT)
+
+    def death(self, reason: int) -> str:
+        """Where the packet dies, counted under `reason`."""
+        self.deaths.add((self.instance, reason))
+        return f"death{self.instance}_{reason + len(NAMES)}"
 
     def map(self, symbol: str) -> str:
         self.used.add(symbol)
@@ -165,10 +177,13 @@ class Frame:
         at = self.lane(self.layout.drop(self.instance, reason))
         self.t.store("i64", self.t.op(f"add i64 {self.t.load('i64', at)}, 1"), at)
 
-    def accuse(self, reason: int) -> None:
-        """Notes which counter it is if the packet dies.  Opaque, or LLVM would work out the place from the number of a
-        way out, which the verifier does not follow."""
-        place = self.t.opaque("i64", str(self.layout.drop(self.instance, reason)), "")
+    def accuse(self, reason: int, more: str = "0") -> None:
+        """Notes which counter it is if the packet dies: that of a reason, or `more` (i64) behind it.  Opaque, or LLVM
+        would work out the place from the number of a way out, which the verifier does not follow."""
+        place = str(self.layout.drop(self.instance, reason))
+        if more != "0":
+            place = self.t.op(f"add i64 {self.t.op(f'shl i64 {more}, 3')}, {place}")
+        place = self.t.opaque("i64", place, "")
         self.t.do(f"store i64 {place}, ptr {self.blame}")
 
     def state(self, name: str) -> tuple[State, Place]:
@@ -197,14 +212,16 @@ class Frame:
 
     # -- where packets go from here: the whole program knows
 
+    def ends(self, port: int) -> bool:
+        """Whether a packet dies that leaves by this output."""
+        raise NotImplementedError
+
     def leave(self, port: int, reason: int) -> None:
         """The packet leaves by an output."""
         raise NotImplementedError
 
     def drop(self, reason: int) -> None:
-        """The packet dies, counted under `reason`."""
-        self.accuse(reason)
-        self.t.jump("dying")
+        self.t.jump(self.death(reason))
 
     # -- places
 
@@ -223,7 +240,7 @@ class Frame:
     def plus(self, a: str, b: str, op: str = "add") -> str:
         """The sum or difference, worked out here where both are numbers."""
         if a.lstrip("-").isdigit() and b.lstrip("-").isdigit():
-            return str(int(a) + int(b) if op == "add" else int(a) - int(b))
+            return str(int(a) + int(b) if op.startswith("add") else int(a) - int(b))
         return a if b == "0" else self.t.op(f"{op} i64 {a}, {b}")
 
     def start(self) -> str:
@@ -252,7 +269,7 @@ class Frame:
     def length(self) -> str:
         """The packet's length (i64)."""
         before = self.plus(self.at("data"), self.at("front"), "sub")
-        return self.plus(self.memory_bytes(), before, "sub")
+        return self.plus(self.memory_bytes(), before, "sub nuw nsw")
 
     def headroom(self) -> str:
         """Where the data begins, from the start of the frame (i64)."""
@@ -287,6 +304,8 @@ class Frame:
         if at + length > self.facts.reach:
             more = self.facts.known[mark] + self.ahead.get(mark, 0) - at
             length = max(length, more if inside + more <= FARTHEST else 0)
+            if at + length <= self.facts.sure:  # one comparison for all that is there
+                length = self.facts.sure - at
             self.not_behind(self.t.gep(self.start(), inside), length)
             self.facts.reach = at + length
         return self.t.gep(self.start(), inside)
@@ -308,8 +327,10 @@ class Frame:
 
     def pointer(self, at: str) -> str:
         """The address of a place, in a register that stays as it is."""
-        t = self.t
-        inside = t.opaque("i64", self.plus(at, self.at("front"), "sub"))
+        t, inside = self.t, self.plus(at, self.at("front"), "sub")
+        if inside.isdigit() and int(inside) <= FARTHEST:
+            return t.opaque("ptr", t.op(f"getelementptr i8, ptr {self.start()}, i64 {inside}"))
+        inside = t.opaque("i64", inside)
         self.check(t.op(f"icmp ule i64 {inside}, {FARTHEST}"))
         return t.opaque("ptr", t.op(f"getelementptr i8, ptr {self.start()}, i64 {inside}"))
 
@@ -321,6 +342,11 @@ class Frame:
     def not_behind(self, pointer: str, length: int) -> None:
         last = self.t.op(f"getelementptr inbounds nuw i8, ptr {pointer}, i64 {length}")
         self.check(self.t.op(f"icmp ule ptr {last}, {self.stop()}"))
+
+    def prove_sure(self) -> None:
+        """Lets the verifier see what is there for sure, at the beginning."""
+        self.not_behind(self.start(), self.facts.sure)
+        self.facts.reach = self.facts.sure
 
     def range(self, mark: str, offset_value: str, length: str) -> tuple[str, str]:
         """(offset from @data, length) of checked bytes for a function of the kernel that checks them again; both i32.

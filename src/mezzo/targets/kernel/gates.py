@@ -36,9 +36,9 @@ TYPE, ADDRESSES4, ADDRESSES6 = 12, 26, 22  # where they are in a frame
 
 
 def watch(f: Frame, slot: str, behind: str) -> None:
-    """Notes the gate of a packet from the wire in a slot (i64); where that is up the packet goes to a label.  Its
-    Ethernet header is proved."""
+    """Notes the gate of a packet from the wire in a slot (i64); where that is up the packet goes to a label."""
     t, mixed = f.t, f.t.slot("i64")
+    f.prove_sure()
     ip4, ip6, other, chosen = (t.label(hint) for hint in ("ip4", "ip6", "other", "chosen"))
     kind, is_other = t.load("i16", f.start(), TYPE), t.label("noip4")
     t.branch(t.op(f"icmp eq i16 {kind}, {IPV4}"), ip4, is_other)

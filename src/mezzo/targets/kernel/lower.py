@@ -11,7 +11,7 @@ from mezzo.ir.types import BOOL, I64
 from mezzo.targets.kernel.facts import UNSET
 from mezzo.targets.kernel.frame import MAP_LOOKUP, Frame
 from mezzo.targets.kernel.layout import mem_bytes
-from mezzo.targets.kernel.proofs import assume, length_proof
+from mezzo.targets.kernel.proofs import assume, length_proof, tells_both
 from mezzo.targets.kernel.sums import sum16
 from mezzo.targets.native.text import ll, ll_mem
 
@@ -98,6 +98,8 @@ def _cmp(f: Frame, e: ops.Cmp) -> str:
 
 def _logic(f: Frame, e: ops.Logic) -> str:
     t = f.t
+    if tells_both(f, e):
+        return value(f, e.b)
     slot = t.slot("i1")
     a = value(f, e.a)
     t.do(f"store i1 {a}, ptr {slot}")

@@ -10,6 +10,7 @@ from mezzo.ir.ops import Const
 from mezzo.targets.kernel.facts import UNSET
 from mezzo.targets.kernel.frame import ADJUST_HEAD, ADJUST_TAIL, LOAD_BYTES, STORE_BYTES, Frame
 from mezzo.targets.kernel.lower import value
+from mezzo.targets.kernel.proofs import is_idle
 from mezzo.targets.native.text import ll
 
 STRAIGHT = 64  # bytes up to which a copy is loads and stores
@@ -24,6 +25,8 @@ def _pstore(f: Frame, s: ops.PStore) -> None:
 def _meta_set(f: Frame, s: ops.MetaSet) -> None:
     if isinstance(s.value, ops.WallTime) and not f.virtual:
         f.set_timestamp(f.t.load("i64", f.word("epoch")), late=True)
+        return
+    if s.field == "packet_type" and not f.kind_asked and is_idle(f, s.value):
         return
     v = value(f, s.value)
     if s.field == "timestamp":
@@ -47,8 +50,8 @@ def _resize(f: Frame, s: ops.Resize) -> None:
 
 
 def _strip(f: Frame, amount: str) -> None:
-    known = f.facts.known
-    if amount.isdigit() and {"data", "front"} <= known.keys() and known["data"] + int(amount) > f.facts.reach:
+    known, seen = f.facts.known, max(f.facts.reach, f.facts.sure)
+    if amount.isdigit() and {"data", "front"} <= known.keys() and known["data"] + int(amount) > seen:
         pointer = f.t.gep(f.start(), min(known["data"] - known["front"], 1 << 15))
         if int(amount) <= f.frame_size:
             f.not_behind(pointer, int(amount))
@@ -56,7 +59,7 @@ def _strip(f: Frame, amount: str) -> None:
         else:
             f.check("false")
     elif not (amount.isdigit() and {"data", "front"} <= known.keys()):
-        f.check(f.t.op(f"icmp ule i64 {amount}, {f.length()}"))
+        _check_length(f, amount)
     to = f.plus(f.at("data"), amount)
     f.facts.data_moved()
     f.move("data", to)
@@ -92,6 +95,13 @@ def _grow(f: Frame, to: str, front: str) -> None:
     f.move("front", to)
 
 
+def _check_length(f: Frame, amount: str) -> None:
+    """The packet has `amount` bytes; in 32 bits, so that LLVM knows of a difference of lengths that it is none more."""
+    t = f.t
+    narrow = amount if amount.isdigit() else t.op(f"trunc i64 {amount} to i32")
+    f.check(t.op(f"icmp ule i32 {narrow}, {t.op(f'trunc nuw nsw i64 {f.length()} to i32')}"))
+
+
 def _append(f: Frame, amount: str) -> None:
     t = f.t
     tail = t.op(f"sub i64 {f.frame_size}, {f.plus(f.headroom(), f.length())}")
@@ -100,7 +110,7 @@ def _append(f: Frame, amount: str) -> None:
 
 
 def _trim(f: Frame, amount: str) -> None:
-    f.check(f.t.op(f"icmp ule i64 {amount}, {f.length()}"))
+    _check_length(f, amount)
     _move_end(f, f.t.op(f"sub i64 0, {amount}"))
 
 

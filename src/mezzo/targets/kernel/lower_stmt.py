@@ -12,12 +12,14 @@ from mezzo.ir.growth import array_growth, growth
 from mezzo.ir.ops import KILL, Body, Const, Expr
 from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET
+from mezzo.targets.kernel.deaths import deaths
 from mezzo.targets.kernel.facts import Facts
 from mezzo.targets.kernel.frame import MAP_DELETE, MAP_UPDATE, Frame
 from mezzo.targets.kernel.lower import EXPR, element, found, table_key, value
 from mezzo.targets.kernel.lower_packet import PACKETS
 from mezzo.targets.kernel.proofs import assume, prepare
 from mezzo.targets.kernel.rounds import write_rounds
+from mezzo.targets.kernel.tails import jump_to, next_tail
 from mezzo.targets.native.text import ll, ll_mem
 
 UNROLLED = 8  # rounds up to which a loop stays a loop: the verifier follows each of them, with all that comes after
@@ -25,12 +27,17 @@ UNROLLED = 8  # rounds up to which a loop stays a loop: the verifier follows eac
 
 def run(f: Frame, body: Body) -> bool:
     """Emits `body`; whether control reaches its end."""
-    for place, stmt in enumerate(body):
+    place = 0
+    while place < len(body):
+        stmt = body[place]
         f.ahead = needed(body[place:])
         with f.t.place(getattr(stmt, "span", None)):
-            STMT[type(stmt)](f, stmt)
+            done = deaths(f, body[place:])
+            if not done:
+                STMT[type(stmt)](f, stmt)
         f.ahead = {}
-        if isinstance(stmt, ops.Return | ops.Break | ops.Continue | ops.Emit):
+        place += done or 1
+        if isinstance(body[place - 1], ops.Return | ops.Break | ops.Continue | ops.Emit):
             return False  # after Emit comes nothing: see `capable`
     return True
 
@@ -157,8 +164,25 @@ def _return(f: Frame, s: ops.Return) -> None:
         f.t.jump(f.scope.done)
     elif s.value is None or s.value.type is PACKET:
         f.t.jump("dead")
+    elif isinstance(s.value, ops.Call) and not f.inside:
+        jump_to(f, s.value, max(s.reason, f.scope.reason))
     else:
-        _by_port(f, s.value, s.reason)
+        _by_port(f, s.value, max(s.reason, f.scope.reason))
+
+
+def run_tails(f: Frame) -> None:
+    """Writes the helpers that were jumped to."""
+    while (tail := next_tail(f)) is not None:
+        f.t.at(tail.label)
+        f.facts = tail.facts
+        scope = f.open(tail.function)
+        scope.reason = tail.reason
+        numbers = [p for p in tail.function.params if p.type is not PACKET]
+        for param, slot in zip(numbers, tail.slots, strict=True):
+            f.bind(param.name, f.t.op(f"load {ll(param.type)}, ptr {slot}"))
+        if run(f, tail.function.body):
+            f.t.jump("dead")
+        f.scopes.pop()
 
 
 def _call(f: Frame, e: ops.Call) -> str:

@@ -60,6 +60,9 @@ class NotingEmitter(Emitter):
         super().__init__(*args, **options)
         self.wanted = wanted
 
+    def _asks_kind(self) -> bool:
+        return True
+
     def arrive(self) -> None:
         super().arrive()
         self._give_number(LIMIT, GIVEN, 1)

@@ -16,16 +16,21 @@ class Passing(Frame):
 
     def arrive(self) -> None:
         """A packet from the wire; the kernel gives a program none that is shorter than an Ethernet header."""
-        self.read_ends()
-        self.not_behind(self.start(), ETHERNET)
+        self.read_ends()  # before the lane is found, so that the context need not outlive the call
+        self.settle()
         self.t.do(f"store i64 {record.HEADROOM}, ptr {self.origin}")
         for place in PLACES:
             self.move(place, "0" if place in ("data", "front") else str(UNSET))
-        self.facts.reach = ETHERNET
+        self.facts.sure = ETHERNET
+
+    def settle(self) -> None:
+        """Finds the CPU's lane, once for all of the program."""
+        self.t.do(f"store ptr {self.find_lane()}, ptr {self.own_lane}")
 
     def arrive_with_record(self) -> str:
         """A packet that another level hands over; its way (i32).  The record goes, as if it never was."""
         t = self.t
+        self.settle()
         meta, good = self.context_pointer("data_meta"), t.label("told")
         behind = t.op(f"getelementptr inbounds nuw i8, ptr {meta}, i64 {record.SIZE}")
         t.branch(t.op(f"icmp ule ptr {behind}, {self.context_pointer('data')}"), good, "aborted", RARE)

@@ -15,7 +15,8 @@ from mezzo.ir import ops
 from mezzo.ir.ops import Const, Expr
 from mezzo.ir.spec import called, nodes
 from mezzo.ir.types import I64
-from mezzo.targets.kernel.facts import UNSET
+from mezzo.passes.shape import ACTS
+from mezzo.targets.kernel.facts import UNSET, all_nodes
 from mezzo.targets.kernel.frame import FARTHEST, Frame
 
 LEAST = {"ge": 0, "gt": 1, "lt": 0, "le": 1}  # the length that the comparison is about, beyond its number
@@ -51,6 +52,14 @@ def _maybe(f: Frame, mark: str) -> str:
     return t.opaque("ptr", t.op(f"getelementptr i8, ptr {f.start()}, i64 {near}"), "")
 
 
+def tells_both(f: Frame, e: ops.Logic) -> bool:
+    """Whether `has_net and length >= net + 20` is only the comparison: no bytes are behind a mark that is not set."""
+    if e.op != "and" or not isinstance(e.a, ops.Meta) or not isinstance(e.b, ops.Cmp) or e.b.op not in ("ge", "gt"):
+        return False
+    told = _measured(e.b)
+    return told is not None and e.a.field == "has_" + told[0] and told[0] in f.facts.maybe and told[1] <= FARTHEST
+
+
 def length_proof(f: Frame, e: ops.Cmp) -> str:
     """The comparison as one of addresses; "" where it is another one."""
     told, facts = _measured(e), f.facts
@@ -58,6 +67,8 @@ def length_proof(f: Frame, e: ops.Cmp) -> str:
         return ""
     mark, length = told
     if mark in facts.known and "front" in facts.known and facts.known[mark] != UNSET:
+        if facts.known[mark] + length <= max(facts.reach, facts.sure):
+            return "true" if e.op in ("ge", "gt") else "false"
         inside = max(facts.known[mark] - facts.known["front"] + length, 0)
         return _compare(f, e.op, f.start(), inside) if inside <= FARTHEST else ""
     if mark in facts.maybe and length <= FARTHEST:
@@ -103,9 +114,26 @@ def _learn_length(f: Frame, cond: ops.Cmp) -> None:
         return
     mark, length = told
     if mark in facts.known and "front" in facts.known and facts.known[mark] != UNSET:
-        if facts.known[mark] - facts.known["front"] + length <= FARTHEST:
-            facts.reach = max(facts.reach, facts.known[mark] + length)
+        to = facts.known[mark] + length
+        if to > max(facts.reach, facts.sure) and to - facts.known["front"] <= FARTHEST:  # else nothing was compared
+            facts.reach = to
     elif mark in facts.maybe and length <= FARTHEST:
         low, high = facts.extents.get(mark, (1 << 62, 0)) if mark in facts.pointers else (1 << 62, 0)
         facts.pointers.setdefault(mark, facts.maybe[mark])
         facts.extents[mark] = low, max(high, length)
+
+
+def is_idle(f: Frame, e: Expr) -> bool:
+    """Whether working out `e` does nothing and cannot fail, so that it may be left out."""
+    return all(_is_idle(f, node) for node in all_nodes(f.unit, e))
+
+
+def _is_idle(f: Frame, node: ops.Node) -> bool:
+    if isinstance(node, ops.PLoad):
+        known = f.facts.known.get(node.mark)
+        if known is None or not isinstance(node.offset, Const):
+            return False
+        return known + node.offset.value + node.type.bits // 8 <= max(f.facts.reach, f.facts.sure)
+    if isinstance(node, ops.Stmt):
+        return isinstance(node, ops.If | ops.Set | ops.Return)
+    return isinstance(node, ops.Call) or not isinstance(node, ACTS)

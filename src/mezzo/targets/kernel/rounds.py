@@ -60,7 +60,7 @@ def write_rounds(f: Frame, body: list[str], step: str, stop: str, count: str) ->
 
 def _lasting(f: Frame) -> set[str]:
     """Variables of the packet and of the functions around, which code that is not written yet may read."""
-    fixed = {*f.places.values(), f.origin, f.stamp, f.late, f.kind, f.blame, *f.annotations, *f.ports.values()}
+    fixed = {*f.places.values(), f.origin, f.stamp, f.late, f.kind, *f.annotations, *f.ports.values()}
     return fixed | {slot for scope in f.scopes for slot in (*scope.slots.values(), scope.result) if slot}
 
 

@@ -20,9 +20,13 @@ def sum16(f: Frame, e: ops.Sum16, offset: str, length: str, init: str) -> str:
     if isinstance(e.length, Const):
         return _sum_far(f, e.mark, offset, length, init)
     bits = possible_bits(f.scope.function, e.length)
-    any_length = _sum_words if bits <= STRAIGHT and bits % 4 == 0 else _sum_far
+    words = bits <= STRAIGHT and bits % 4 == 0
+
+    def any_length() -> str:
+        return _sum_words(f, e, offset, length, init) if words else _sum_far(f, e.mark, offset, length, init)
+
     if f.scope.function.rare:
-        return any_length(f, e.mark, offset, length, init)
+        return any_length()
     t = f.t
     result = t.slot("i16")
     short, far, done = t.label("header"), t.label("far"), t.label("summed")
@@ -33,17 +37,15 @@ def sum16(f: Frame, e: ops.Sum16, offset: str, length: str, init: str) -> str:
     t.jump(done)
     f.facts = before
     t.at(far)
-    t.do(f"store i16 {any_length(f, e.mark, offset, length, init)}, ptr {result}")
+    t.do(f"store i16 {any_length()}, ptr {result}")
     t.jump(done)
     t.at(done)
     return t.op(f"load i16, ptr {result}")
 
 
-def _sum_words(f: Frame, mark: str, offset: str, length: str, init: str) -> str:
+def _sum_words(f: Frame, e: ops.Sum16, offset: str, length: str, init: str) -> str:
     """A few words, as many as an IP header may have: a loop, which the verifier follows."""
-    t = f.t
-    f.range(mark, offset, length)
-    pointer = f.pointer(f.plus(f.at(mark), t.widen(offset, "i32", "i64")))
+    t, pointer = f.t, f.span(e.mark, e.offset, offset, 0)
     total, place = t.slot("i64"), t.slot("i64")
     for slot in (total, place):
         t.do(f"store i64 0, ptr {slot}")

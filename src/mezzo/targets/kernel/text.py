@@ -139,6 +139,11 @@ class Text:
         range, pure = f"range({type} 0, {below}) " if below else "", "" if effect else PURE
         return self.op(f'call {range}{type} asm {effect}"", "=r,0"({type} {value}){pure}')
 
+    def apart(self) -> None:
+        """Nothing, which no other block has: LLVM would make one of the ends of two, and choose what differs in front
+        of it, on both ways."""
+        self.do('call void asm sideeffect "", ""()')
+
     def helper(self, number: int, *args: str, result: str = "i64", extra: str = "") -> str:
         """A call of a function of the kernel, by its number (uapi/linux/bpf.h)."""
         return self.op(f"call {result} inttoptr (i64 {number} to ptr)({', '.join(args)}){extra}")
