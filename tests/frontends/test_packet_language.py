@@ -11,6 +11,7 @@ from mezzo.elements import (
     Blob,
     Buffer,
     Int,
+    LRUTable,
     Packet,
     Port,
     Ring,
@@ -295,6 +296,62 @@ def test_checksums(data):
     adjusted = (adjusted & 0xFFFF) + (adjusted >> 16)
     adjusted = ((adjusted & 0xFFFF) + (adjusted >> 16)) ^ 0xFFFF
     ends("LangChecksum", [data], [data + total.to_bytes(2, "big") + adjusted.to_bytes(2, "big")])
+
+
+class LangForgets(Element):
+    """A table of two that forgets; looks that are not taken are none."""
+
+    last: LRUTable[u32, u32, 2]
+
+    def configure(self):
+        self.last.set(7, 7)
+
+    def note(self, x: u32) -> u32:
+        return 2 * x + 1
+
+    def process(self, p: Packet) -> Port:
+        key = u32(p.u8(0))
+        p.append(8)
+        fits = self.last.set(key, self.note(self.last.get(key)))
+        one = key == 2 and 1 in self.last
+        many = key == 9 or 1 not in self.last
+        got = self.last.get(7, 99) if key == 3 else 50
+        if key == 4:
+            self.last.get(7)
+        p.set_u32(1, got)
+        p.set_u8(5, u8(fits) * 4 + u8(one) * 2 + u8(many))
+        p.set_u8(6, u8(len(self.last)))
+        p.set_u16(7, u16(self.last.get(key, 99)))
+        return u32(not self.last)
+
+
+def test_tables_that_forget():
+    """(key, got, set and looks, how many, value) by hand; python and native forget the same ones."""
+    rows = [
+        (7, 50, 5, 1, 15),  # 7
+        (1, 50, 4, 2, 1),  # 7 1
+        (2, 50, 6, 2, 1),  # 1 2: the look finds 1, and 2 is looked for last
+        (3, 99, 4 + 1, 2, 1),  # 2 3: 1 went, though it was looked for before 2
+        (9, 50, 5, 2, 1),  # 3 9: no look for 1 at all
+        (7, 50, 5, 2, 1),  # 9 7
+        (9, 50, 5, 2, 3),  # 7 9
+        (4, 50, 5, 2, 1),  # 9 4
+        (9, 50, 5, 2, 7),
+    ]
+    give = [bytes([row[0]]) for row in rows]
+    want = [
+        bytes([key]) + got.to_bytes(4, "big") + bytes([said, count]) + value.to_bytes(2, "big")
+        for key, got, said, count, value in rows
+    ]
+    ends("l :: LangForgets", give, want)
+
+
+def test_a_word_for_the_ports_is_no_method():
+    with pytest.raises(TypeError, match="LangFlow: `flow` is a text that says how its ports are"):
+
+        class LangFlow(Base):
+            def flow(self, p: Packet) -> u32:
+                return 0
 
 
 class LangWide(Element):

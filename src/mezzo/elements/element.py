@@ -209,6 +209,9 @@ class Element(Wired):
             raise TypeError(
                 f"{cls.__name__}: `{min(taken)}` is a name every element uses; call this state or argument otherwise"
             )
+        said = [name for name in ("ports", "processing", "flow") if not isinstance(getattr(cls, name), str)]
+        if said:
+            raise TypeError(f"{cls.__name__}: `{said[0]}` is a text that says how its ports are; call this otherwise")
         cls.handler_table = _handlers_of(cls)
 
     def __init__(self, *args: Any, name: str = "", **keywords: Any) -> None:

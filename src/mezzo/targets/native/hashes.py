@@ -125,7 +125,7 @@ done:
 """
 
 
-# Of those that forget.  A look by the call is no use: what is there is looked for once more by a program, where there is
+# Of those that forget.  A look by the call is no use: what is there is looked for once more by a program, if there is
 # one (BPF_PROG_RUN takes the program's number, and at 40 the bytes that it gets).
 _USE = """
 define internal fastcc void @bpf_use(ptr %d, ptr %k, i64 %size) noinline nounwind {
