@@ -202,12 +202,25 @@ class TestOnWires:
             raw_socket(wires[0].a) as here,
             raw_socket(wires[1].b) as there,
         ):
-            sizes = [60, 2999, 3001, 5000]
+            sizes = [60, 2900, 3001, 5000]
             for number, size in enumerate(sizes):
                 here.send(give(1, size, number))
             until(made, "t.count", 4)
             assert sorted(len(data) for data in received(there, 4)) == sizes
             assert counts(made) == (4, 2, 0, 2)
+
+    @pytest.mark.parametrize("cut", [14, 100, 1000, 1500])
+    def test_what_was_stripped_comes_back(self, wires: tuple[Pair, Pair], cut: int) -> None:
+        one, two = wires[0].b.name, wires[1].a.name
+        text = (
+            f"FromDevice({one}, METHOD XDP, PROMISC true) -> slow :: Strip({cut}) -> back :: Reinject -> Unstrip({cut})"
+            f"-> Queue -> t :: ToDevice({two}, METHOD XDP)"
+        )
+        with running(wires, text) as made, raw_socket(wires[0].a) as here, raw_socket(wires[1].b) as there:
+            whole = frame()[:14] + random.Random(cut).randbytes(1500)
+            here.send(whole)
+            until(made, "back.count", 1)
+            assert received(there, 1) == [whole] and counts(made) == (1, 1, 0, 0)
 
     def test_an_input_that_is_gone_is_a_drop(self, wires: tuple[Pair, Pair]) -> None:
         with running(wires, text_of(wires)) as made, raw_socket(wires[0].a) as here:

@@ -34,14 +34,17 @@ from mezzo.elements import (
     write,
 )
 from mezzo.packet.arena import META, META_SIZE
-from mezzo.ports._live_frames import MOST, NOWHERE, SIZE_OUT, TOLD, VERDICT, _LiveFrames
+from mezzo.ports._live_frames import BLOCK, MOST, NOWHERE, SIZE_OUT, TOLD, VERDICT, _LiveFrames
 from mezzo.ports._memory import Memory
 from mezzo.ports._risen import DATA, FIRST, FRONT, OWN, SIZE, _Recorded
 
 if TYPE_CHECKING:
     from mezzo.ports.level import Entry
 
-PAD = 48  # bytes in front of the data that go along: what was stripped may come back
+# Where the memory of a packet begins that the kernel gets: what was stripped goes along, since it may come back.  Those
+# from sockets begin at XDP's 256 bytes, and have room for the call in front of that; others have the record there.
+FAR, NEAR, ENOUGH = BLOCK + 8 + SIZE, SIZE, BLOCK + 8 + SIZE + 48
+LEAST_FRONT = 14  # bytes of it in front of the data: XDP has no packet shorter than an Ethernet header
 GROWTH = 128  # bytes that the packet may grow by, beyond these
 WIRE, SENDER = 0x8000, 4  # the bit of ways that lead out; bytes of a program's descriptor in the table
 DROP = 1  # verdicts up to this are the packet's death
@@ -112,9 +115,9 @@ class Reinject(_Recorded, _LiveFrames):
             self.kill(p)
         else:
             self.came_back += 1
-            told = frame_address(p.frame) + start - PAD - SIZE
+            told = frame_address(p.frame) + self.first(start) - SIZE
             data = mem_u16(told + DATA)
-            length = start - PAD - SIZE + mem_u32(frame_address(p.frame) + at + SIZE_OUT) - came
+            length = self.first(start) - SIZE + mem_u32(frame_address(p.frame) + at + SIZE_OUT) - came
             q = self.adopt(self.lend(p), came, length)
             self.restore(q, told, data)
             self.push(OWN + u32(mem_u16(told)), q)
@@ -122,10 +125,10 @@ class Reinject(_Recorded, _LiveFrames):
     def hand_over(self, p: Packet, at: u32) -> u32:
         """Runs the program, and sends what leaves by a wire: what became of the packet, or where in its frame it begins
         when it came back.  The frame has its record in front of what it has in memory, before and after."""
-        frame, first = frame_address(p.frame), p.frame_start - PAD
+        frame, first = frame_address(p.frame), self.first(p.frame_start)
         told, block = frame + first - SIZE, frame + at
         self.record(p, told, u16(first))
-        size = SIZE + PAD + p.length
+        size = SIZE + p.frame_start - first + p.length
         answer = self.try_out(block, self.program, told, size, SIZE, size + GROWTH)
         if answer < 0:
             return TOO_LONG if answer == NO_SPACE else u32(REFUSED)
@@ -140,10 +143,14 @@ class Reinject(_Recorded, _LiveFrames):
 
     def block_at(self, start: u32, length: u32) -> u32:
         """Where the call's arguments have room; nowhere, when the packet has not."""
-        end = start + length + GROWTH
-        if length > MOST or start < PAD + SIZE or end > frame_size():
+        first, end = self.first(start), start + length + GROWTH
+        if start < LEAST_FRONT + first or start + length > MOST + first or end > frame_size():
             return NOWHERE
-        return self.room(start - PAD - SIZE, end)
+        return self.room(first - SIZE, end)
+
+    def first(self, start: u32) -> u32:
+        """Where in the frame the memory begins that goes along."""
+        return FAR if start >= ENOUGH else u32(NEAR)
 
     def is_ahead(self, frame: u32) -> flag:
         """Is nothing of its flow up natively that came before it?"""
