@@ -430,6 +430,8 @@ class TestWhileItRuns:
     def test_reloads(self, wires: tuple[Pair, Pair]) -> None:
         """Into the kernel, another program, and out of it: the counts go on, and no packet is lost."""
         text, more = text_of(wires), text_of(wires).replace("back :: Reinject", "back :: Reinject -> new :: Counter")
+        with running(wires, text):  # opens what a process opens once
+            pass
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
         with inside(wires[0].b.ns), Router.from_click(text, place=PLACE, frames=4096) as made, raw_socket(
             wires[0].a
@@ -456,6 +458,40 @@ class TestWhileItRuns:
                 made.please_stop()
                 runner.join()
         assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+    def test_reloads_under_traffic(self, wires: tuple[Pair, Pair]) -> None:
+        """What ways mean changes; each packet is where its kind belongs."""
+        text = text_of(wires).replace("up :: Collect", "up :: Counter -> Discard")
+        more = text.replace("back :: Reinject", "back :: Reinject -> new :: Counter")
+        other = more.replace("14/02, 14/04", "14/04, 14/02").replace("k[2] ->", "k[3] ->").replace("k[1] ->", "k[2] ->")
+        other = other.replace("k[3] ->", "k[1] ->")
+        sent, done = [0] * 5, threading.Event()
+
+        def send_all() -> None:
+            with raw_socket(wires[0].a, receive=False) as here:
+                while not done.wait(0.002):
+                    for kind in range(5):
+                        here.send(give(kind, 60, sum(sent)))
+                        sent[kind] += 1
+
+        options: dict[str, Any] = {"place": (*PLACE, "up=native"), "frames": 4096, "threads": 2}
+        with inside(wires[0].b.ns), Router.from_click(text, **options) as made:
+            made.run(rounds=1)
+            jobs = [threading.Thread(target=made.run), threading.Thread(target=send_all)]
+            for job in jobs:
+                job.start()
+            for turn in range(6):
+                made.reload((more, other, text)[turn % 3])
+                wait_until(lambda least=sum(sent) + 50: sum(sent) > least)
+            done.set()
+            jobs[1].join()
+            wait_until(lambda: int(made.read("back.count")) == sum(sent[1:]))
+            made.please_stop()
+            jobs[0].join()
+            assert counts(made) == (sum(sent[1:]), sum(sent[1:]), sent[2], 0)
+            known = [int(made.read(f"{name}.count")) for name in ("fast", "t", "up", "u")]
+            assert known == [sent[0], sent[0] + sent[1], sent[2], sent[4]]
+            assert made.drops() == {("k", "no pattern matches"): sent[3]} and made.conservation().balanced
 
     def test_a_path_over_the_levels(self, wires: tuple[Pair, Pair]) -> None:
         done: list[Trail] = []
