@@ -71,8 +71,8 @@ def main() -> None:
         texts = [f"{source(N)} -> k :: RandomKeys -> {ask} Discard;" for ask in
                  ("", f"t :: AskTable({size}) ->", f"t :: AskLRUTable({size}) ->")]  # fmt: skip
         rows = [[cpu_ns_per_packet(text, N, prepare=prepare) for text in texts] for _ in range(RUNS)]
-        report("table_hit", "ns/packet", [b - a for a, b, _ in rows], 50, size=size)
-        report("lru_table_hit", "ns/packet", [c - a for a, _, c in rows], 100, size=size)
+        report("table_hit", "ns/packet", [b - a for a, b, _ in rows], 20, size=size)
+        report("lru_table_hit", "ns/packet", [c - a for a, _, c in rows], 25, size=size)
 
 
 if __name__ == "__main__":

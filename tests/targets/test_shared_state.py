@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -258,6 +259,26 @@ def test_what_a_map_forgets(both: Any, size: int) -> None:
     assert (len(table), table.forgotten) == (0, forgotten)
     table.load((forgotten, rows))
     assert (table.items(), table.forgotten) == (rows[-size:], forgotten + len(rows) - len(rows[-size:]))
+
+
+def test_no_cpu_has_entries_forgotten_for_what_another_put_aside(both: Any) -> None:
+    """Each CPU puts entries aside; while no more are held than there is room for, all stay."""
+    put = ops.TablePut("", "t", WIDE, c(7, U64))
+    cpus = sorted(os.sched_getaffinity(0))
+    it = both(unit((put,), states=(State("t", "lru", U64, 200, U32),)))
+    table, dice = it.cells["t"], random.Random(9)
+    try:
+        for turn in range(30):
+            for _ in range(20):
+                os.sched_setaffinity(0, {dice.choice(cpus)})
+                held = [key for key, _ in table.items()]
+                for key in dice.sample(held, dice.randrange(len(held) + 1)):
+                    assert table.delete(key)
+                for key in range(200 - len(table)):
+                    bpf.test_run(it.part.fd, b"", (turn * 200 + key).to_bytes(2, "big") + FRAME[2:])
+            assert len(table) <= 200 and table.forgotten == 0
+    finally:
+        os.sched_setaffinity(0, set(cpus))
 
 
 def test_a_map_knows_what_was_used(both: Any) -> None:
