@@ -91,11 +91,11 @@ class LruTable(Table):
         return sorted(self._rows())
 
     def _rows(self) -> Iterator[tuple[int, int]]:
-        """Used longest ago first."""
-        slot = self._last(self.shape.slots)
-        while slot != self.shape.slots:
-            yield self._entry(slot)
+        """Used longest ago first; as many as there are, should somebody turn the ring meanwhile."""
+        slot = self.shape.slots
+        for _ in range(len(self)):
             slot = self._last(slot)
+            yield self._entry(slot)
 
     def dump(self) -> Any:
         """How many it forgot, and what it has, used longest ago first."""
