@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -116,3 +117,19 @@ def test_a_virtual_clock_that_cannot_move_is_said(target, monkeypatch):
     router = Router.from_click("s :: InfiniteSource -> Discard;", target=target, virtual=True)
     with router, pytest.raises(MezzoError, match="the virtual clock stands still: `s` is always busy"):
         router.run(seconds=1)
+
+
+def test_who_runs_it_is_known_before_packet_code_is_called() -> None:
+    """Else another thread would take a call that is under way for one of its own, and a change for due."""
+    with Router.from_click("InfiniteSource(LIMIT 3) -> Discard;") as router:
+        runners: list[int | None] = []
+        call = router.engine.call
+
+        def spied(*what: Any) -> Any:
+            runners.append(router.runner)
+            return call(*what)
+
+        router.engine.call = spied
+        router.run()
+        assert runners and set(runners) == {threading.get_ident()}
+        assert router.runner is None

@@ -257,7 +257,11 @@ class Router(Asking, Exchange):
         if not self._turn.acquire(blocking=False):
             raise MezzoError("the router runs already: one thread at a time may run it")
         try:
-            return self._run(seconds, rounds, until)
+            self._take_over()
+            try:
+                return self._run(seconds, rounds, until)
+            finally:
+                self._hand_back()
         finally:
             self._turn.release()
 
@@ -272,7 +276,6 @@ class Router(Asking, Exchange):
         left = rounds if rounds is not None else 1 << 62
         size = 256
         moved_ns, stood = self.now_ns, 0
-        self._take_over()
         try:
             while True:
                 self.serve()
@@ -304,18 +307,13 @@ class Router(Asking, Exchange):
         except BaseException:
             self.engine.cells[0]["stop"].load(0)  # what a callback raised has stopped this run, not the next
             raise
-        finally:
-            self._hand_back()
 
     def _run_team(self, team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
-        self._take_over()
         try:
             return drive(team, end_ns, rounds, until)
         except BaseException:
             self.engine.cells[0]["stop"].load(0)
             raise
-        finally:
-            self._hand_back()
 
     def _standstill(self) -> MezzoError:
         """A virtual clock moves when nothing is runnable; a task that is always busy holds it for ever."""
