@@ -22,6 +22,8 @@ class Door(Element):
         return 0
 
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 device, *addresses = sys.argv[1:]
 door = Door(name="door")
 with Router.from_elements(FromDevice(device, METHOD="XDP") >> door >> ToHost(device), place="*=kernel") as router:

@@ -8,6 +8,7 @@ from mezzo.base import MezzoError
 from mezzo.elements import confparse
 from mezzo.elements.args import Env
 from mezzo.elements.library import maybe_find
+from mezzo.elements.units import parse_int
 from mezzo.pipeline import compile_text
 
 
@@ -62,3 +63,9 @@ def test_many_troubles_of_a_long_text_are_told_quickly() -> None:
     routes = ",\n".join(f"1.0.0.{i % 256}/32 7" for i in range(300))
     said = complaints(f"Idle -> r :: RadixIPLookup({routes}) -> Discard")
     assert [text.split(":")[1] for text in said] == [*(str(i + 1) for i in range(20)), *["1"] * 280]
+
+
+@pytest.mark.parametrize("text", ["--5", "+-5", "- 5", "+ 5", "-", "+", "5 5", "0x-5", "-_5", ""])
+def test_an_integer_has_one_sign_at_most(text):
+    with pytest.raises(ValueError, match="expected an integer"):
+        parse_int(text)

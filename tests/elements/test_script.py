@@ -292,6 +292,19 @@ def test_files(run: Any, tmp_path: Path) -> None:
     assert run("k :: Idle; Script(save k.class, append k.name -, stop);")[0] == ["Idle", "k"]
 
 
+@pytest.mark.parametrize("mode", [">", ">>"])
+def test_a_pipe_that_nobody_reads_does_not_hold_up_the_router(run: Any, tmp_path: Path, mode: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    _, said, _, _ = run(script(f"print {mode}{tmp_path}/pipe 'hello', stop"))
+    assert "No such device or address" in "\n".join(said)
+
+
+def test_numbered_arguments_begin_with_one() -> None:
+    text = script('TYPE PASSIVE, return "$1 $2 $00 $99999999999999999999|"')
+    with Router.from_click(text, target="python") as router:
+        assert router.read("s.run", "a") == '"a   |"' and router.read("s.run") == '"   |"'
+
+
 def test_names_inside_a_compound(run: Any) -> None:
     text = """c :: Counter; Idle -> c -> Discard; x :: { c :: Counter; InfiniteSource(LIMIT 2) -> c -> Discard;
   y :: { s :: Script(wait 1, print c.count, print s.add, stop) } }"""

@@ -228,3 +228,21 @@ def test_the_example_is_steered_by_signals() -> None:
             assert re.fullmatch(answer, line().rstrip())
         assert child.communicate(timeout=20)[0] == "0\n"
         assert child.returncode == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_script_that_comes_by_a_reload_hears_signals(threads: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks for the reload is another thread than the main one, which runs the router."""
+    text = "s :: InfiniteSource -> c :: Counter -> Discard;"
+    with Router.from_click(text, threads=threads, frames=4096) as router:
+
+        def change() -> None:
+            router.reload(f'{text} x :: Script(TYPE SIGNAL USR1, print "heard $1", stop);')
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+        other = threading.Thread(target=change)
+        other.start()
+        assert router.run(seconds=30) == "stopped"
+        other.join()
+    assert capsys.readouterr().out == "heard USR1\n"
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL

@@ -89,6 +89,12 @@ def test_odd_names_and_configurations_are_escaped() -> None:
     assert draw_svg(Graph()).endswith("</svg>")
 
 
+def test_characters_that_no_xml_has_are_replaced() -> None:
+    graph = Graph({"a": Instance("a", "A", "\x01\x1b[31m\ufffe\udcff é")})
+    drawn = draw_svg(graph, element_labels={"a": "\x02"}).encode()
+    assert ET.fromstring(drawn) is not None and "é".encode() in drawn
+
+
 def test_a_graph_with_mistakes_is_drawn_as_it_is() -> None:
     result, reporter = resolve("Idle -> [3] d :: Discard [2] -> Nowhere -> d")
     assert reporter.errors and "Nowhere" in draw_svg(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import resource
@@ -188,6 +189,17 @@ def test_a_token_beside_readonly_is_for_writing_and_is_not_told():
         assert talker.ask("WRITE q.capacity 5")[0] == 530
         assert talker.ask("TOKEN 0123456789")[0] == 200
         assert talker.ask("WRITE q.capacity 5")[0] == 200
+
+
+def test_who_may_only_read_finds_no_token_of_another_socket():
+    text = "k :: ControlSocket(TCP, 0, READONLY true); w :: ControlSocket(TCP, 0, TOKEN 0123456789); Idle -> Discard;"
+    with running(text) as router:
+        for command in ("READ config", "READ flatconfig", "READ w.config", "READ 0123456789.x"):
+            with talking(router) as talker:
+                assert b"0123456789" not in talker.ask(command)[1], command
+        with talking(router, "w") as talker:
+            assert talker.ask("TOKEN 0123456789")[0] == 200
+            assert b"0123456789" in talker.ask("READ w.config")[1]
 
 
 @pytest.mark.parametrize(
@@ -561,6 +573,31 @@ def test_descriptors_run_out_and_come_back(monkeypatch):
                 os.close(filler)
         with Talker(other) as late:
             assert late.greet().ask("READ c.count")[0] == 200
+
+
+def test_a_door_may_be_shut_while_it_rests():
+    with Router.from_click("k :: ControlSocket(TCP, 0); Idle -> Discard;") as router:
+        router.output = io.StringIO()
+        server = router.control._server
+        (door,) = server.doors
+        server.do(lambda: (server._rest(door), server.shut(door), server._timers.pop()[1]()))
+        done = threading.Event()
+        server.do(done.set)
+        assert done.wait(10) and not server.doors
+        assert router.output.getvalue() == ""
+
+
+def test_who_asks_little_does_not_wait_for_all_who_ask_much(monkeypatch):
+    """A round ends after ROUND_S, and goes on where it was."""
+    monkeypatch.setattr(control_server, "ROUND_S", 0)
+    with Router.from_click("k :: ControlSocket(TCP, 0); Idle -> Discard;", target="python") as router:
+        server, turns = router.control._server, []
+        again = lambda client: (turns.append(client), server._ready.update({client: client}))  # noqa: E731
+        monkeypatch.setattr(server, "_turn", again)
+        server._ready = {name: name for name in "abc"}
+        for _ in range(4):
+            server._go_round()
+        assert turns == ["a", "b", "c", "a"]
 
 
 def test_a_client_that_says_no_more_is_answered_to_the_end():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mezzo.runtime.router import run_all
 from tests.ports.netlab import MEZZO, wait_until
 from tests.runtime.controlled import Talker
 
@@ -56,20 +57,55 @@ def test_a_signal_while_clients_are_connected(tmp_path, number, program, text):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
 @pytest.mark.parametrize("wait_s", [0.0, 0.1, 0.2, 0.3, 0.4])
-def test_a_signal_while_the_router_starts(tmp_path, wait_s):
+def test_a_signal_while_the_router_starts(tmp_path, wait_s, number):
     file = tmp_path / "s"
     argv = [*RUN, "-e", BUSY, "-u", str(file)]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(wait_s)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         try:
             process.wait(20)
         finally:
             process.kill()
-        assert process.returncode in (0, 130, -signal.SIGINT)
+        assert process.returncode in (0, 128 + number, -number)
     assert not file.exists()
+
+
+STARTS = """import os, sys
+from mezzo.runtime.control import Control
+number, opened = int(sys.argv.pop()), Control.open
+def interrupted(*given):
+    opened(*given)
+    os.kill(os.getpid(), number)
+Control.open = interrupted
+from mezzo.tools import {0}
+sys.exit({0}.main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize("program, words", [("main", ["run", "-q"]), ("click", [])])
+def test_a_signal_between_opening_and_running(tmp_path, number, program, words):
+    file, text = tmp_path / "s", f"ControlSocket(UNIX, {tmp_path}/s); {IDLE}"
+    argv = [sys.executable, "-c", STARTS.format(program), *words, "-e", text, str(int(number))]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 128 + number and "Traceback" not in done.stderr
+    assert not file.exists()
+
+
+def test_what_a_router_has_is_closed_though_its_end_is_interrupted():
+    done: list[str] = []
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all(lambda: done.append("a"), interrupted, lambda: done.append("b"))
+    assert done == ["a", "b"]
 
 
 @pytest.mark.slow

@@ -132,6 +132,6 @@ def test_wrong_syntax(line):
     assert [c.code for c in read_all([line + b"\n"])] == [500]
 
 
-@pytest.mark.parametrize("line", [b"POST / HTTP/1.1", b"GET /x HTTP/1.0", b"Host: localhost"])
+@pytest.mark.parametrize("line", [b"POST / HTTP/1.1", b"GET /x HTTP/1.0", b"Host: localhost", b"\x16\x03\x01\x02"])
 def test_http_is_known(line):
     assert read_all([line + b"\r\n"])[0].verb == "http"

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mezzo.base import MezzoError
-from mezzo.runtime import Router
+from mezzo.runtime import Router, control_session
 from mezzo.runtime.control_parse import Command, Parser
-from mezzo.runtime.control_session import LONGEST, Answers, Rights, Session, printable, to_bytes, to_text
+from mezzo.runtime.control_session import LONGEST, MOST_SHOWN, Answers, Rights, Session, printable, to_bytes, to_text
 
 LINE = re.compile(rb"(\d\d\d)([- ])([^\r\n]*)\r\n")
 TEXT = "c :: Counter; q :: Queue; Idle -> c -> q -> Discard; rt :: RadixIPLookup(0/0 0); Idle -> rt -> Discard;"
@@ -98,6 +98,40 @@ def test_an_answer_for_each_command(router, lines, end, size):
 def test_messages_stay_on_their_line(router):
     said = say(router, b"READ x\x00\x1b[2J.y\nWRITEDATA q.capacity 9\n7\r\n200 OK\n")
     assert answers(said) == [510, 520] and b"\x1b" not in said and b"\\x1b" in said
+
+
+def test_a_message_does_not_repeat_all_that_a_handler_was_given(router):
+    said = say(router, b"WRITEDATA q.capacity 100000\n" + b"x" * 100_000 + b"READ " + b"y" * 30_000 + b".z\n")
+    assert answers(said) == [520, 510] and len(said) < 3 * MOST_SHOWN and said.count(b"...\r\n") == 2
+
+
+def test_elements_have_no_endless_numbers(router):
+    assert answers(say(router, b"READ " + b"9" * 5000 + b".count\nREAD 1.name\n")) == [510, 200]
+
+
+def test_a_turn_ends_after_much_data_or_work(router, monkeypatch):
+    monkeypatch.setattr(control_session, "ENOUGH", 1000)
+    monkeypatch.setattr(control_session, "SLICE_S", 1000)
+    session = Session(router, Rights())
+    session.parser.feed(b"READ flatconfig\n" * 100)
+    said, more = session.turn(MANY)
+    assert more and 1000 <= len(said) < 1500
+    monkeypatch.setattr(control_session, "SLICE_S", 0)
+    said, more = session.turn(MANY)
+    assert more and answers(said) == [200]
+
+
+def test_who_asks_for_what_is_not_there_or_not_allowed_stops_nobody(router, monkeypatch):
+    """Nor who asks what the configuration says."""
+    rested: list[object] = []
+    at_rest = router.at_rest
+    monkeypatch.setattr(router, "at_rest", lambda job: (rested.append(job), at_rest(job))[1])
+    still = b"READ nobody.x\nREAD q.nothing\nCHECKREAD q.length\nCHECKWRITE q.length\nWRITE q.length 1\nREAD q.reset\n"
+    still += b"LLRPC q#1\nREAD flatconfig\nREAD list\nREAD q.ports\nREAD q.config\nREAD q.class\n"
+    assert answers(say(router, still)) == [510, 511, 200, 511, 530, 530, 501, 200, 200, 200, 200, 200] and not rested
+    assert answers(say(router, b"WRITE q.capacity 5\n", Rights(readonly=True))) == [530] and not rested
+    assert answers(say(router, b"READ q.highwater_length\nWRITE q.capacity 5\nREAD drops\n")) == [200] * 3
+    assert len(rested) >= 2
 
 
 def test_texts_and_bytes():

@@ -10,16 +10,22 @@ from typing import Any
 import pytest
 
 from mezzo.runtime import Router
-from tests.ports.netlab import Pair, inside, namespace, raw_socket, veth_pair
+from tests.ports.netlab import Pair, inside, namespace, raw_socket, veth_pair, wait_until
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.slow]
 IP, ARP, IP6 = 0x0800, 0x0806, 0x86DD
 HEAD = "from :: FromDevice({device}, METHOD XDP, PROMISC true) -> c :: Counter -> "
 # ARP goes up in both; IPv6 goes up only in the second, by a way before it; the elements in front differ.
-ONE = HEAD + """k :: Classifier(12/0800, 12/0806, -) -> i :: Counter -> Discard;
+ONE = (
+    HEAD
+    + """k :: Classifier(12/0800, 12/0806, -) -> i :: Counter -> Discard;
 k[1] -> q :: Queue -> a :: Counter -> Discard; k[2] -> six :: Counter -> Discard;"""
-TWO = HEAD + """new :: Counter -> k :: Classifier(12/0800, 12/86DD, 12/0806) -> i :: Counter -> Discard;
+)
+TWO = (
+    HEAD
+    + """new :: Counter -> k :: Classifier(12/0800, 12/86DD, 12/0806) -> i :: Counter -> Discard;
 k[1] -> early :: Queue -> six :: Counter -> Discard; k[2] -> q :: Queue -> a :: Counter -> Discard;"""
+)
 
 
 @pytest.fixture
@@ -91,3 +97,27 @@ def arrived(router: Router, count: int) -> None:
         if now == seen and now["c"] >= count:
             return
         seen = now
+
+
+SET = (
+    HEAD
+    + """Strip(14) -> MarkIPHeader -> GetIPAddress(16) -> rt :: RadixIPLookup(10.0.0.0/8 {route})
+-> p :: Paint({color}) -> s :: PaintSwitch; rt[1] -> one :: Counter -> Discard;
+s[0] -> zero :: Counter -> Discard; s[1] -> first :: Counter -> Discard; s[2] -> second :: Counter -> Discard;"""
+)
+
+
+def test_what_an_element_is_told_anew_counts_in_the_kernel(pair: Pair) -> None:
+    """A color and a table of the new configuration, and counters of the old one."""
+    packet = frame(IP)[:14] + bytes.fromhex("4500001400000000401100000a0000010a000002") + bytes(26)
+    with running(pair, 1) as router, raw_socket(pair.b, receive=False) as wire:
+        expected = {"one": 0, "first": 0, "second": 0}
+        for route, color, name in [(0, 1, "first"), (0, 2, "second"), (1, 2, "one"), (0, 1, "first")]:
+            router.reload(SET.format(device=pair.a.name, route=route, color=color))
+            assert router.parts and router.read("p.color") == str(color)
+            for _ in range(5):
+                wire.send(packet)
+            expected[name] += 5
+            wait_until(lambda: sum(int(router.read(f"{n}.count")) for n in expected) == sum(expected.values()))
+            assert {n: int(router.read(f"{n}.count")) for n in expected} == expected
+            assert "\np\tkernel\t" in router.read("levels")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
+import threading
 import urllib.error
 import urllib.request
 
@@ -12,7 +13,7 @@ import pytest
 
 from mezzo.base import MezzoError
 from mezzo.runtime import Router
-from mezzo.runtime.metrics import OLD, OPEN, Family, Registry, exposition
+from mezzo.runtime.metrics import OLD, OPEN, Family, Registry, cpu_ns, exposition
 from mezzo.runtime.metrics_server import MOST, MetricsServer, parse_address
 from tests.runtime.controlled import running
 from tests.runtime.open_metrics import parse
@@ -67,6 +68,20 @@ def test_a_router_that_runs_on_two_threads_is_scraped_by_several_at_once():
     c = labelled(element="c", **{"class": "Counter"}, handler="count")
     assert all(one["mezzo_element_events_total"][c] > 0 for one in found)
     assert len(found[0]["mezzo_thread_rounds_total"]) == 2
+
+
+def test_a_thread_that_is_gone_has_no_time():
+    """A counter that fell to nothing would be one that began anew."""
+    with Router.from_click(TEXT) as router:
+        router.run()
+        assert "mezzo_thread_cpu_seconds_total" not in parse(Registry(router).text())
+        gone = threading.Thread(target=lambda: None)
+        gone.start()
+        gone.join()
+        router.runner_tid = gone.native_id
+        assert cpu_ns(router, 0) is None
+        router.runner_tid = threading.get_native_id()
+        assert parse(Registry(router).text())["mezzo_thread_cpu_seconds_total"][labelled(thread="0")] > 0
 
 
 def test_one_quiescent_point_a_scrape(monkeypatch):

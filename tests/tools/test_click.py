@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -143,3 +145,8 @@ def test_a_clickpath_is_searched_for_libraries(click, tmp_path):
 def test_help_and_version(click):
     assert click("--help").out.startswith("usage: click [OPTION]")
     assert click("-v").out.startswith("click (mezzo) ")
+
+
+def test_what_takes_long_to_import_waits_until_somebody_hears_ctrl_c():
+    text = "import sys, mezzo.tools.click, mezzo.tools.main; print([n for n in sys.modules if 'mezzo.elements' in n])"
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout == "[]\n"

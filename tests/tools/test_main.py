@@ -120,3 +120,29 @@ def test_the_name_click_starts_the_driver(tmp_path):
         [str(link), "--version"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
     )
     assert done.stdout == f"click (mezzo) {__version__}\n"
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'mezzo() {{ "$PY" -m mezzo.tools.main "$@"; }}; {command}'],
+        env={**os.environ, "PY": sys.executable}, cwd=folder, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed, status", [("<&-", 0), (">&-", 1), ("2>&-", 0), ("<&- >&- 2>&-", 1)])
+def test_standard_streams_may_be_closed(tmp_path, closed, status):
+    """And what is opened instead of them is not printed to."""
+    text = "InfiniteSource(LIMIT 5, STOP true) -> Print(a) -> c :: Counter -> ToDump(out.pcap); Script(print 1);"
+    done = shell(f"mezzo run -q -e '{text}' --handlers c.count {closed}", tmp_path)
+    assert done.returncode == status and "Traceback" not in done.stderr and "Exception" not in done.stderr
+    assert (tmp_path / "out.pcap").stat().st_size == 24 + 5 * (16 + 64)
+    done = shell(f"mezzo check - {closed}", tmp_path)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_whose_reader_has_gone_says_so_once(tmp_path):
+    text = "RatedSource(RATE 100, LIMIT 10, STOP true) -> Discard; Script(label l, print 1, wait 0.01, goto l true);"
+    done = shell(f"mezzo run -q -e '{text}' | true", tmp_path)
+    assert done.stderr.count("nothing is printed there from now on") == 1 and len(done.stderr.splitlines()) == 2

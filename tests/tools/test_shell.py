@@ -169,6 +169,10 @@ STRANGERS = {
         lambda c: (c.sendall(b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA 9\r\nabc"), echo_nothing(c)),
         "middle",
     ),
+    "data without end": (
+        lambda c: c.sendall(b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA " + b"9" * 5000 + b"\r\n"),
+        "DATA 999",
+    ),
     "data without length": (lambda c: c.sendall(b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA x\r\n"), "DATA x"),
 }
 
@@ -194,7 +198,8 @@ def test_who_is_no_router_ho03(mezzo, name):
         ("/nowhere/s", "-u /nowhere/s"),
         ("not-yet-there.sock", "-u not-yet-there.sock"),
         (__file__, "no socket"),
-        *((where, "no address") for where in ("nonsense", "1.2.3.4:99999", "99999", "")),
+        *((where, "no address") for where in ("nonsense", "1.2.3.4:99999", "99999", "", "9" * 5000, "h:\u0661")),
+        *((where, "no such host") for where in ("a..b:80", "a" * 300 + ":80")),
     ],
 )
 def test_nobody_is_there(mezzo, where, said):

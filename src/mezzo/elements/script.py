@@ -116,11 +116,15 @@ y :: Script(TYPE PROXY, return "$0 of $1");"""
         if self.kind == "DRIVER":
             self.router.stop_hooks.append(self.at_stop)
         try:
-            for number in self.numbers:
-                DESK.join(number, self)
+            if self.numbers:  # a reload gets this ready in a thread of its own, the router may run in the main one
+                self.router.at_rest(self.join)
         except ValueError as trouble:
             raise ConfigError(str(trouble)) from None
         self.settle()
+
+    def join(self):
+        for number in self.numbers:
+            DESK.join(number, self)
 
     def moved(self, old):
         """A script that takes another's place at a reload knows what that one knew, but for what it sets itself."""

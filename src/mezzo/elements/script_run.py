@@ -7,6 +7,7 @@ that call each other and jump `MOST_TOGETHER` times in all.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -58,6 +59,7 @@ class Runner:
         self.at = self.steps = 0
         self.running = self.jumped = self.waiting = False
         self.said: Counter[str] = Counter()
+        self.unheard = False  # nobody reads what it prints any more
 
     @property
     def word(self) -> str:
@@ -173,8 +175,8 @@ class Runner:
         if name in _GIVEN:
             return _GIVEN[name](self)
         if name.isdecimal():
-            words = split_words(self.args)
-            return words[int(name) - 1] if int(name) <= len(words) else ""
+            words, number = split_words(self.args), int(name[:9])  # no script has so many arguments
+            return words[number - 1] if 0 < number <= len(words) else ""
         return None
 
     def ask(self, text: str, unquoted: bool = False) -> str:
@@ -210,7 +212,19 @@ class Runner:
             shown = self.ask(self.text_of(text), one.unquoted)
         else:
             shown = unquote(expand(text, self.value_of, self.ask, quoted=True))
-        _write(file, mode, shown if shown.endswith("\n") else shown + end)
+        self.put(file, mode, shown if shown.endswith("\n") else shown + end)
+
+    def put(self, file: str, mode: str, text: str) -> None:
+        """Writes to a file or to standard output.  Where that one's reader has gone it is said once."""
+        if file not in ("", "-"):
+            return _write(unquote(file), mode, text)
+        try:
+            if not self.unheard:
+                _print(text)
+        except OSError as trouble:
+            self.unheard = trouble.errno in (errno.EPIPE, errno.EBADF)
+            why = "; nothing is printed there from now on" if self.unheard else ""
+            raise OSError(f"standard output: {trouble.strerror or trouble}{why}") from None
 
     def do_printn(self, one: Instruction) -> None:
         self.do_print(one, end="")
@@ -229,7 +243,7 @@ class Runner:
         words = split_words(self.text_of(one.text))
         file = words.pop() if len(words) > 1 else "-"
         shown = self.ask(" ".join(words))
-        _write(file, mode, shown if shown.endswith("\n") else shown + "\n")
+        self.put(file, mode, shown if shown.endswith("\n") else shown + "\n")
 
     def do_append(self, one: Instruction) -> None:
         self.do_save(one, mode="a")
@@ -296,17 +310,25 @@ def _redirected(text: str) -> tuple[str, str, str]:
 
 
 def _write(file: str, mode: str, text: str) -> None:
-    """The bytes of a text that came from bytes are those again."""
-    data = text.encode("utf-8", "surrogateescape")
-    if file not in ("", "-"):
-        with open(unquote(file), mode + "b") as out:
-            out.write(data)
-    elif hasattr(sys.stdout, "buffer"):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    else:
+    kind = os.O_APPEND if mode == "a" else os.O_TRUNC
+    # A pipe that nobody reads must not hold up the router.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | kind
+    with open(os.open(file, flags, 0o666), "wb") as out:
+        out.write(_bytes(text))
+
+
+def _print(text: str) -> None:
+    if not hasattr(sys.stdout, "buffer"):
         sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(_bytes(text))
+    sys.stdout.buffer.flush()
+
+
+def _bytes(text: str) -> bytes:
+    """The bytes of a text that came from bytes are those again."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 # What a script is told without having set it.

@@ -26,12 +26,12 @@ def parse_int(text: str) -> int:
     """An integer with an optional sign in base 10, 16 (0x…), 8 (0…) or 2 (0b…)."""
     body = text.strip().lower()
     sign = -1 if body.startswith("-") else 1
-    body = body.lstrip("+-") if body[:1] in ("+", "-") else body
+    body = body[1:] if body[:1] in ("+", "-") else body
     base = (
         16 if body.startswith("0x") else 2 if body.startswith("0b") else 8 if len(body) > 1 and body[0] == "0" else 10
     )
     try:
-        if "_" in body:
+        if "_" in body or not body[:1].isalnum():  # a second sign, a blank behind the first
             raise ValueError
         return sign * int(body, base)
     except ValueError:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from html import escape
 
 from mezzo.graph.check import Resolved
+from mezzo.graph.export import quoted as escape
 from mezzo.graph.graph import Connection, Graph, Instance
 from mezzo.graph.layout import TURN, Box, Edge, Layout, lay_out
 

@@ -53,13 +53,13 @@ def parse_wish(text: str) -> Wish:
 
 def wishes_for(place: str | Sequence[str], elements: Iterable[Element], graph: Graph) -> list[Wish]:
     """All wishes, those that count most last; a pattern that no element has is an error."""
-    texts = [place] if isinstance(place, str) else list(place)
+    texts = [place] * bool(place) if isinstance(place, str) else list(place)
     found = [
         _scoped(Wish(pattern, level, graph.instances[e.name].span), scope, graph)
         for e in elements
         for scope, pattern, level in getattr(e, "placed_by", ())
     ]
-    found += [parse_wish(text) for text in texts if text and text not in ORDERS]
+    found += [parse_wish(text) for text in texts if text not in ORDERS]
     reporter = Reporter()
     for wish in found:
         if not any(wish.is_for(name) for name in graph.instances):

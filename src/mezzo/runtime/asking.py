@@ -50,7 +50,8 @@ class Asking:
     def __init__(self) -> None:
         self.requests: queue.SimpleQueue[tuple[Callable[[], object], threading.Event]] = queue.SimpleQueue()
         self.awaited: set[str] = set()  # what something outside may still wake: no run is done meanwhile
-        self.runner: int | None = None
+        self.runner: int | None = None  # the thread that runs it, and its number in the system
+        self.runner_tid: int | None = None
         self._quiet = threading.RLock()  # held by whoever changes something while nobody runs it
         self._bell = Bell()
         self._say = threading.RLock()  # who sets `stop`
@@ -62,7 +63,8 @@ class Asking:
         if self.requests.empty():
             return
         with self._rest():
-            while True:
+            # Those that are put off meanwhile are for the next time: what they wait for may wait for this to end.
+            for _ in range(self.requests.qsize()):
                 try:
                     job, done = self.requests.get_nowait()
                 except queue.Empty:
@@ -72,14 +74,20 @@ class Asking:
                 finally:
                     done.set()
 
+    def serve_if_idle(self) -> None:
+        """As the runner would, where nobody runs it."""
+        with self._quiet:
+            if self.runner is None:
+                self.serve()
+
     def _take_over(self) -> None:
         """From here on this thread alone finds the router at rest, when it says so."""
         with self._quiet:
-            self.runner = threading.get_ident()
+            self.runner, self.runner_tid = threading.get_ident(), threading.get_native_id()
 
     def _hand_back(self) -> None:
         with self._quiet:
-            self.runner = None
+            self.runner = self.runner_tid = None
             self.serve()
 
     def _was_called(self) -> bool:
@@ -155,22 +163,26 @@ class Asking:
         done = self.post(boxed)
         with self.team.aside() if self.team is not None else contextlib.nullcontext():
             while not done.wait(0.1):
-                with self._quiet:
-                    if self.runner is None:
-                        self.serve()
+                self.serve_if_idle()
         fine, result = box[0]
         if not fine:
             raise result
         return result
 
+    def is_inside(self) -> bool:
+        """Whether this thread is in a callback: packet code that has called it is under way."""
+        me = threading.get_ident()
+        thread = 0 if self.runner == me else self.team.number_of(me) if self.team is not None else None
+        if thread is not None:
+            return bool(getattr(self.engine, "engines", [self.engine])[thread].depth)
+        with self._quiet:
+            return bool(self.runner is None and self.engine.depth)
+
     def at_quiescence(self, job: Callable[[], None], then: Callable[[], None]) -> None:
         """As `at_rest`, and no call of packet code is under way either, in the middle of which a callback asked for
         this: its code must not go.  `then` follows when packets flow again.  Who asks from such a callback finds both
         done when the call has come back."""
-        if self.engine.depth and self.runner == threading.get_ident():
-            self._later(lambda: (job(), then()))
-            return
-        done = threading.Event()
+        is_inside, done = self.is_inside(), threading.Event()
 
         def once_out() -> None:
             if self.engine.depth:
@@ -180,12 +192,16 @@ class Asking:
                 job()
             finally:
                 done.set()
+            if is_inside:
+                then()
 
+        if is_inside:
+            self._later(once_out)
+            return
         self.at_rest(once_out)
-        while not done.wait(0.02) and not self.closed:
-            with self._quiet:
-                if self.runner is None:
-                    self.serve()
+        while not done.wait(0.02):
+            self._require_open()
+            self.serve_if_idle()
         then()
 
     def _later(self, job: Callable[[], object]) -> None:
@@ -193,8 +209,8 @@ class Asking:
         self.requests.put((job, threading.Event()))
 
     def rested_ns(self) -> int:
-        """Since when the threads rest that rest now: of several, when they were told to."""
-        if self.team is not None and self.team.count > 1:
+        """Since when the threads rest that rest now: of several, when they were told to; of none, now."""
+        if self.team is not None and self.team.workers:
             return self.team.rested_ns
         runs = self.runner is not None and not self.virtual
         return int(self.engine.now_ns) if runs else time.monotonic_ns()

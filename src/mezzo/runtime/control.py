@@ -140,9 +140,9 @@ class Control:
             return
         from mezzo.runtime.control_open import remove_file
 
-        server.close()
         for opening in self.openings:
             remove_file(opening.address, opening.file)
+        server.close()
         self.openings.clear()
         self._doors.clear()
 

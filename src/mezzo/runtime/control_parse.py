@@ -36,6 +36,7 @@ COUNTS = {  # verb -> least and most words, itself included; None: as many as th
     "TOKEN": (2, 2),
 }
 HTTP = {"POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH", "CONNECT", "TRACE", "HOST:", "PRI"}
+TLS = "\x16\x03"  # what https begins with; a page may choose bytes behind it
 WRONG_COUNT = "Wrong number of arguments"
 
 
@@ -153,7 +154,7 @@ class Parser:
         return self._begin(SAME.get(verb, verb), words, line or b"")
 
     def _begin(self, verb: str, words: list[bytes], line: bytes) -> Command | None:
-        if verb in HTTP or (verb == "READ" and line.rstrip()[-8:-3] == b"HTTP/"):
+        if verb in HTTP or verb.startswith(TLS) or (verb == "READ" and line.rstrip()[-8:-3] == b"HTTP/"):
             return Command("http")
         least, most = COUNTS.get(verb, (1, None))
         count = len(line.split()) if most is not None else len(words)

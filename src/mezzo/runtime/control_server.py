@@ -1,8 +1,9 @@
 """One thread that serves every control client of a router: epoll, turns, and limits.
 
 A turn answers at most TURN commands of a client and sends the answers in one call; then it is the next one's.  Nobody
-is read from while his answers wait to be taken, so a slow client slows itself down and costs at most MOST_OUT and one
-answer.
+is read from while his answers wait to be taken, so a slow client slows itself down and costs at most MOST_OUT, what a
+turn gives (ENOUGH of control_session) and one answer.  A turn ends after SLICE_S, too, and those who have sent more
+than one turn's worth have ROUND_S together before others are looked at: who asks little does not wait for them all.
 
 A packet thread that comes back to Python for a moment must wait until this one lets go of the interpreter, 5 ms at
 worst by Python's default; so while somebody serves the switch interval is short (`gently`).
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mezzo.runtime.router import Router
 
 TURN = 64  # commands
+EVENTS, ROUND_S = 16, 0.005  # seen at once, and the time for those who have sent much, before others are looked at
 PIECE = 64 << 10  # bytes read at once
 MOST_OUT = 1 << 20
 MOST_HELD = 256 << 20
@@ -128,15 +130,20 @@ class Server:
 
     def _run(self) -> None:
         while not self._ending:
-            for fd, events in self._epoll.poll(self._patience(), 256):
+            for fd, events in self._epoll.poll(self._patience(), EVENTS):
                 self._see(fd, events)
-            ready, self._ready = self._ready, {}
-            for client in ready.values():
-                self._guard(client, self._turn)
-                if self._ending:
-                    return
+            self._go_round()
             if self._timers or self._timed:
                 self._look_at_time()
+
+    def _go_round(self) -> None:
+        """Turns of those who have sent more than one turn's worth; then those who ask little are next."""
+        end = time.monotonic() + ROUND_S if self._ready else 0.0
+        while self._ready and not self._ending:
+            client = self._ready.pop(next(iter(self._ready)))
+            self._guard(client, self._turn)
+            if time.monotonic() > end:
+                return
 
     def _patience(self) -> float:
         if self._ready:
@@ -233,7 +240,11 @@ class Server:
     def _rest(self, door: Door) -> None:
         """No descriptor is free: asking again at once would only burn time."""
         self._epoll.modify(door.socket, 0)
-        self._timers.append((time.monotonic() + PAUSE_S, lambda: self._epoll.modify(door.socket, IN)))
+        self._timers.append((time.monotonic() + PAUSE_S, lambda: self._go_on(door)))
+
+    def _go_on(self, door: Door) -> None:
+        if door in self.doors:  # it may have been shut meanwhile
+            self._epoll.modify(door.socket, IN)
 
     def _admit(self, connection: socket.socket, door: Door) -> None:
         try:

@@ -16,6 +16,7 @@ A plain read (see asking) by the usual line is answered from `Answers`: a closur
 from __future__ import annotations
 
 import hmac
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ GREETING = b"Click::ControlSocket/1.3\r\n"
 OK, WARNINGS, UNIMPLEMENTED, NO_ELEMENT, NO_HANDLER, REFUSED = 200, 220, 501, 510, 511, 520
 DENIED, NO_ROUTER, UNSPECIFIED = 530, 540, 590
 MOST_ANSWERS, LONGEST = 4096, 200  # lines that are remembered, and their bytes
+ENOUGH, SLICE_S = 1 << 20, 0.001  # bytes of data, and time, after which a turn is over
+MOST_SHOWN = 2000  # characters of a message: it may quote all that a handler was given
 FREE = {"QUIT", "HELP", "TOKEN", "http", "hangup"}  # commands that need no right
 HELP = (
     "Commands:",
@@ -86,6 +89,7 @@ def global_path(name: str) -> str:
 
 def printable(text: str) -> str:
     """A message is one line: what would end it, or is no text, is written out."""
+    text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or 0xDC80 <= ord(c) <= 0xDCFF else f"\\x{ord(c):02x}" for c in text)
@@ -139,6 +143,7 @@ class Session:
         self.trusted = self.hang_up = self.busy = False
         self.aside: Callable[[Callable[[], None]], None] = lambda job: job()  # has a job done by another thread
         self._out: list[bytes] = []
+        self._size = 0  # bytes of data in it
 
     @property
     def quiet(self) -> bool:
@@ -158,9 +163,10 @@ class Session:
         return quick() if quick is not None else b""
 
     def turn(self, most: int) -> tuple[bytes, bool]:
-        """Answers up to `most` commands; says whether there may be more to answer."""
+        """Answers up to `most` commands, fewer where that is much data or work; says whether there may be more."""
         if self.busy:
             return b"", False
+        end = time.monotonic() + SLICE_S
         out, parser, known = self._out, self.parser, self.answers.fresh()
         if not self.rights.reads(self.trusted):
             known = {}
@@ -176,6 +182,8 @@ class Session:
             command = parser.command(line)
             if command is not None:
                 self._answer(command, line)
+                if not self.busy and (self._size >= ENOUGH or time.monotonic() > end):
+                    return self._take(), True
             elif line is None:
                 break
         else:
@@ -183,7 +191,7 @@ class Session:
         return self._take() if not self.busy else b"", False
 
     def _take(self) -> bytes:
-        data, self._out = b"".join(self._out), []
+        data, self._out, self._size = b"".join(self._out), [], 0
         return data
 
     # -- messages
@@ -198,9 +206,12 @@ class Session:
         self._say(code, *([f"{head}:", *lines] if lines else [head]))
 
     def _hide(self, data: bytes) -> bytes:
-        """The token is in the configuration, which everybody may read."""
-        token = self.rights.token
-        return data if not token or self.trusted else data.replace(token.encode(), b"*" * len(token))
+        """Tokens, of this socket or another, are in the configuration: who may only read it finds stars there."""
+        if self.rights.writes(self.trusted):
+            return data
+        for token in {self.rights.token, *(opening.token for opening in self.router.control.openings)}:
+            data = data.replace(token.encode(), b"*" * len(token)) if token else data
+        return data
 
     # -- commands
 
@@ -231,21 +242,25 @@ class Session:
             raise HandlerError(NO_HANDLER, f"there is no handler `{name}`")
         return element, handler
 
-    def _job(self, job: Callable[[], None], code: int, head: str, rest: bool = True) -> None:
-        """Does something, where no packet code runs, and says what was wrong."""
+    def _job(self, job: Callable[[], None], code: int, head: str) -> None:
+        """Does something, and says what was wrong."""
         try:
-            self.router.at_rest(job) if rest else job()
+            job()
         except HandlerError as trouble:
             if trouble.code in (REFUSED, UNSPECIFIED):
                 self._trouble(code, head, str(trouble))
             else:
-                self._trouble(trouble.code, str(trouble).splitlines()[0], "")
+                self._trouble(trouble.code, str(trouble).partition("\n")[0] or head, "")
         except (MezzoError, ValueError, OSError) as trouble:
             gone = self.router.closed
             self._trouble(NO_ROUTER if gone else code, "No router installed" if gone else head, str(trouble))
         except Exception as trouble:  # a bug of a handler's must not end the router that serves others
             self.router.say(f"{head}:\n{traceback.format_exc()}")
             self._trouble(UNSPECIFIED, head, f"{type(trouble).__name__}: {trouble}")
+
+    def _at_rest(self, job: Callable[[], None], needed: bool) -> None:
+        """What is not there, or not allowed, was said before: only what must stop the packets does."""
+        self.router.at_rest(job) if needed else job()
 
     def _do_read(self, command: Command) -> None:
         name, argument = to_text(command.handler), to_text(command.data)
@@ -254,23 +269,33 @@ class Session:
             element, handler = self._find(name)
             if handler.read is None:
                 return self._say(DENIED, f"Handler '{name}' write-only")
-            value = to_bytes(handler.read(element if element is not None else self.router, argument))
+            return self._at_rest(read, self.router.handlers.needs_rest(element, handler))
+
+        def read() -> None:
+            element, handler = self._find(name)  # it may be another one by now
+            assert handler.read is not None
+            value = self._hide(to_bytes(handler.read(element if element is not None else self.router, argument)))
             self._say(OK, f"Read handler '{name}' OK")
-            value = self._hide(value)
-            self._out.append(b"DATA %d\r\n" % len(value))
-            self._out.append(value)
+            self._out += (b"DATA %d\r\n" % len(value), value)
+            self._size += len(value)
 
         self._job(job, UNSPECIFIED, f"Read handler '{name}' error")
 
     def _do_write(self, command: Command) -> None:
         name, text = to_text(command.handler), to_text(command.data)
+        aside = not self.proxy and global_path(name) in CHANGES
 
         def job() -> None:
-            element, handler = self._find(name)
+            _, handler = self._find(name)
             if handler.write is None:
                 return self._say(DENIED, f"Handler '{name}' read-only")
             if not self.rights.writes(self.trusted):
                 return self._say(DENIED, f"Permission denied for '{name}'")
+            return self._at_rest(write, not aside)
+
+        def write() -> None:
+            element, handler = self._find(name)
+            assert handler.write is not None
             before = len(element.warnings) if element is not None else 0
             handler.write(element if element is not None else self.router, text)
             warned = element.warnings[before:] if element is not None else []
@@ -279,12 +304,12 @@ class Session:
             return self._trouble(WARNINGS, f"Write handler '{name}' OK with warnings", "\n".join(warned))
 
         head = f"Write handler '{name}' error"
-        if self.proxy or global_path(name) not in CHANGES:
+        if not aside:
             return self._job(job, REFUSED, head)
 
         def work() -> None:
             try:
-                self._job(job, REFUSED, head, rest=False)
+                self._job(job, REFUSED, head)
             finally:
                 self.busy = False
 

@@ -14,12 +14,13 @@ import contextlib
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
 
 if TYPE_CHECKING:
+    from mezzo.runtime.below import Below
     from mezzo.runtime.router import Router
     from mezzo.targets.native.watched import Lens, Rows, Watched
 
@@ -35,6 +36,10 @@ class Viewer:
     def begin(self, lens: Lens) -> None:
         """Called at rest, when traced code is about to run: says of which instances sights are wanted."""
         ctypes.memset(lens.wanted, 1, ctypes.sizeof(lens.wanted))
+
+    def below(self) -> Collection[int] | None:
+        """The instances of the kernel's level of which it wants notes; None for all that happens there."""
+        return ()
 
     def saw(self, instance: int, port: int, is_out: bool, frame: int) -> None:
         """A sight, for the kind that is called."""
@@ -88,6 +93,7 @@ class Eye:
         self._engine: Any = None  # of which the traced code is in place now
         self._callbacks: dict[Viewer, Any] = {}  # what that calls
         self._native: Any = None  # what traced code calls
+        self.below: Below | None = None  # while viewers look at the kernel's level
         self.resting: set[Viewer] = set()
         self.sessions: dict[str, Any] = {}  # of handlers, see `seeing`
         self.profile: Any = None  # while somebody wants it
@@ -136,8 +142,31 @@ class Eye:
             native = Native(list(lenses.values()), self.router.arena) if viewers else None
             if native is not None and self.clock is None:
                 self.clock = Clock(native)
-            if self._swap(engine, lenses, callbacks, native):
+            before, below = self.below, self._below(viewers)
+            try:
+                done = self._swap(engine, lenses, callbacks, native, below)
+            finally:
+                for one in {before, below} - {None, self.below}:
+                    one.close()
+            if done:
                 return
+
+    def _below(self, viewers: list[Viewer]) -> Below | None:
+        """What notes for these viewers in the kernel's level, where there is one."""
+        asked = [viewer.below() for viewer in viewers]
+        wanted = None if None in asked else frozenset(i for some in asked if some is not None for i in some)
+        if not self.router.parts or wanted == frozenset():
+            return None
+        known = self.below
+        if known is not None and known.of is self.router.parts[0] and known.wanted == wanted:
+            return known
+        from mezzo.runtime.below import Below
+
+        try:
+            return Below(self.router, wanted)
+        except MezzoError as refusal:
+            self.router.say(f"the kernel's level cannot be looked at: {refusal}")
+            return None
 
     def _call_of(self, viewer: Viewer) -> Callable[..., None]:
         def call(instance: int, port: int, frame: int, *_: object) -> None:
@@ -148,7 +177,14 @@ class Eye:
 
         return call
 
-    def _swap(self, engine: Any, lenses: dict[Viewer, Lens], callbacks: dict[Viewer, Any], native: Any) -> bool:
+    def _swap(
+        self,
+        engine: Any,
+        lenses: dict[Viewer, Lens],
+        callbacks: dict[Viewer, Any],
+        native: Any,
+        below: Below | None,
+    ) -> bool:
         """At a quiescent point; False when another program came in between."""
         done = []
 
@@ -156,6 +192,7 @@ class Eye:
             if self.router.engine is not engine:
                 return
             before, self.lenses = self.lenses, lenses
+            self._look_below(below)
             if native is None:
                 if self._engine is engine and self._watched is not None:
                     self._watched.shut()
@@ -176,6 +213,16 @@ class Eye:
             raise MezzoError("the router is closed")
         return bool(done)
 
+    def _look_below(self, below: Below | None) -> None:
+        before, self.below = self.below, below
+        if below is not None and below is not before:
+            try:
+                below.put(self.router.ports, before)
+            except (OSError, MezzoError) as trouble:  # of an interface that is gone, say
+                self.router.say(f"the kernel's level cannot be looked at: {trouble}")
+        elif below is None and before is not None and before.of in self.router.parts:
+            before.take_back(self.router.ports)
+
     def close(self) -> None:
         """The router is about to end: whoever looks does not any more."""
         workers = [session.thread for session in self.sessions.values()]
@@ -190,6 +237,9 @@ class Eye:
         for worker in workers:
             if worker is not threading.current_thread():
                 worker.join(5.0)
+        if self.below is not None:
+            self.below.close()
+            self.below = None
 
     # -- sampling
 

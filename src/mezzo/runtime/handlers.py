@@ -73,7 +73,7 @@ class Handlers:
         if element is None and "." in owner:  # the handler of an element that speaks for others: `proxy.q.length`
             owner, _, name = path.partition(".")
             element = self.router.elements.get(owner)
-        if element is None and owner.isdecimal() and 0 < int(owner) <= len(self.router.elements):
+        if element is None and owner.isdecimal() and len(owner) < 10 and 0 < int(owner) <= len(self.router.elements):
             element = list(self.router.elements.values())[int(owner) - 1]
         if element is None:
             near = ", ".join(_near(owner, list(self.router.elements)))
@@ -94,6 +94,11 @@ class Handlers:
         return (
             spec is not None and handler.name in type(element).reads and spec.kind == "scalar" and spec.type.bits <= 64
         )
+
+    def needs_rest(self, element: Element | None, handler: Handler) -> bool:
+        """Whether a read looks at what packets change; what a configuration says it does not change while it runs."""
+        own, names = (GLOBAL, BESIDE) if element is None else (STANDARD, STILL)
+        return handler.name not in names or own[handler.name] is not handler
 
     def plain(self, path: str) -> Callable[[], str] | None:
         """What reads a word of state again and again, quickly; None where the handler is no plain read."""
@@ -150,14 +155,13 @@ def _read(name: str, function: Callable[[Any], Any], doc: str) -> Handler:
 
 def _ports(element: Element) -> str:
     """Click's form: the number of inputs, a line each, then the outputs."""
-    router = element.router
+    graph = element.router.graph
+    into, out_of = graph.inputs_of(element.name), graph.outputs_of(element.name)
     inputs = [
-        (k, [f"{c.src} [{c.src_port}]" for c in router.graph.inputs_of(element.name) if c.dst_port == i])
-        for i, k in enumerate(element.input_kinds)
+        (k, [f"{c.src} [{c.src_port}]" for c in into if c.dst_port == i]) for i, k in enumerate(element.input_kinds)
     ]
     outputs = [
-        (k, [f"[{c.dst_port}] {c.dst}" for c in router.graph.outputs_of(element.name) if c.src_port == i])
-        for i, k in enumerate(element.output_kinds)
+        (k, [f"[{c.dst_port}] {c.dst}" for c in out_of if c.src_port == i]) for i, k in enumerate(element.output_kinds)
     ]
     lines = []
     for word, ports in (("input", inputs), ("output", outputs)):
@@ -240,6 +244,10 @@ def _lines(items: list[str]) -> str:
     return "".join(f"{x}\n" for x in items)
 
 
+def _counted(items: list[str]) -> str:
+    return f"{len(items)}\n" + _lines(items)
+
+
 def _classes() -> str:
     from mezzo.elements import library
 
@@ -258,7 +266,7 @@ GLOBAL = {
     "driver": _read("driver", lambda r: "userlevel", "Click's word for where the router runs"),
     "config": _read("config", lambda r: config_text(r), "the configuration as given"),
     "flatconfig": _read("flatconfig", lambda r: flat_text(r.plan.graph), "the configuration without compounds"),
-    "list": _read("list", lambda r: f"{len(r.elements)}\n" + _lines(list(r.elements)), "the elements' names"),
+    "list": _read("list", lambda r: _counted(list(r.elements)), "the elements' names"),
     "classes": _read("classes", lambda r: _classes(), "all element classes"),
     "requirements": _read(
         "requirements", lambda r: _lines(list(r.graph.requirements)), "what the configuration requires"
@@ -315,4 +323,9 @@ GLOBAL = {
     "stop": Handler("stop", write=lambda r, text: r.please_stop(), doc="stops the router"),
 }
 CHANGES = {name: GLOBAL[name].write for name in ("hotconfig", "replace")}  # take long, and need rest only for a moment
-BESIDE = frozenset({"look", "metrics", "snapshot"})  # reads that ask for rest themselves, as briefly as they can
+# Reads that ask for rest themselves, as briefly as they can, or need none: what they tell stays until a reload puts
+# another plan there.
+BESIDE = frozenset({"look", "metrics", "snapshot"}) | {
+    "version", "driver", "config", "flatconfig", "list", "classes", "requirements", "packages", "handlers",
+}  # fmt: skip
+STILL = frozenset({"name", "class", "config", "ports", "handlers"})  # the same of an element

@@ -9,7 +9,7 @@ one: counters are sums over the levels, drops too, and what a handler writes bot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,11 +41,12 @@ class Levels:
         cache: bool,
         traced: bool,
         before: Levels | None = None,
+        keep: Callable[[str], bool] = lambda name: True,
     ) -> dict[str, Any]:
         """Makes the part, with the contents of `cells`; what the native target is to know of it.  `traced`: its
         programs can tell of the packets that somebody follows.  `before`: of a router that runs, whose place it is to
-        take (see `replace`): elements of equal name and state go on in the same maps, and so with what is there.  What
-        `cells` leave out is as its element has it."""
+        take (see `replace`): elements of equal name and state that `keep` says yes to go on in the same maps,
+        and so with what is there.  What `cells` leave out is as its element has it."""
         if self._kernel is None:
             return {}
         from mezzo.targets.kernel import Part
@@ -57,7 +58,7 @@ class Levels:
         old = before.parts[0] if before is not None and before.parts else None
         full = [given or element.all_cells() for given, element in zip(cells, self.plan.elements, strict=True)]
         with privileged.making(kernel.devices[kernel.entries[0][0]]):
-            part = Part.of(kernel, full, before=old, **options)
+            part = Part.of(kernel, full, before=old, keep=keep, **options)
         self.parts.append(part)
         part.set_word("random", old.word("random") if old is not None else (seed + APART) & WORD)
         part.set_word("epoch", old.word("epoch") if old is not None else 0)
@@ -80,12 +81,9 @@ class Levels:
         packet to the next, and none meets no program.  Those of `before` are let go of; state that both have stays."""
         from mezzo.ports.level import hand_out
 
-        there = {port.device: port for port in ports}
         for part in self.parts:
             hand_out(self.plan.elements, part)
-            for root, (i, _) in zip(part.roots, part.plan.entries, strict=True):
-                if (port := there.get(part.plan.devices[i])) is not None:
-                    port.replace_root(root.fd)
+            enter(part, ports)
         before.close()
 
     def close(self) -> None:
@@ -93,6 +91,14 @@ class Levels:
         for part in self.parts:
             part.close()
         self.parts.clear()
+
+
+def enter(part: Any, ports: PortTable) -> None:
+    """From the next packet on those of the interfaces that ports have open come to the programs of `part`."""
+    there = {port.device: port for port in ports}
+    for root, (i, _) in zip(part.roots, part.plan.entries, strict=True):
+        if (port := there.get(part.plan.devices[i])) is not None:
+            port.replace_root(root.fd)
 
 
 def needs_several_buffers(devices: Sequence[str]) -> bool:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo import __version__
 from mezzo.ir.types import U64
+from mezzo.runtime.threads import schedulers
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
 
 Labels = dict[str, str]
+CPUCLOCK_THREAD = 4 | 2  # of one thread, what the scheduler counts
 OPEN = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 OLD = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -151,19 +153,18 @@ def _tasks(router: Router) -> Iterator[Family]:
     yield family
 
 
-def schedulers(router: Router) -> list[dict[str, Any]]:
-    """The cells of each thread's scheduler."""
-    engines = getattr(router.engine, "engines", None)
-    return [e.cells[0] for e in engines] if engines is not None else [router.engine.cells[0]]
-
-
-def cpu_ns(router: Router, thread: int) -> int:
-    """The CPU time of a packet thread; 0 while there is none."""
+def cpu_ns(router: Router, thread: int) -> int | None:
+    """The CPU time of a packet thread; None while there is none."""
     workers = router.team.workers if router.team is not None else []
-    ident = router.runner if thread == 0 else workers[thread - 1].ident if thread <= len(workers) else None
-    if ident is None:
-        return 0
-    return time.clock_gettime_ns(time.pthread_getcpuclockid(ident))
+    tid = router.runner_tid if thread == 0 else workers[thread - 1].native_id if thread <= len(workers) else None
+    if tid is None:
+        return None
+    # clock_gettime(2) by the thread's number: by its pthread_t a thread that has just ended would be followed into
+    # memory that is gone (kernel: MAKE_THREAD_CPUCLOCK).
+    try:
+        return time.clock_gettime_ns(~tid << 3 | CPUCLOCK_THREAD)
+    except OSError:
+        return None
 
 
 def _threads(router: Router) -> Iterator[Family]:
@@ -172,8 +173,9 @@ def _threads(router: Router) -> Iterator[Family]:
     tasks = Family("mezzo_thread_tasks", "gauge", "Tasks that a thread has to run")
     timers = Family("mezzo_thread_timers", "gauge", "Timers that are set on a thread")
     cpu = Family("mezzo_thread_cpu_seconds", "counter", "CPU time of a packet thread", "seconds")
-    for number, cells in enumerate(schedulers(router)):
-        cpu.add(cpu_ns(router, number) / 1e9, thread=str(number))
+    for number, cells in enumerate(schedulers(router.engine)):
+        if (spent := cpu_ns(router, number)) is not None:
+            cpu.add(spent / 1e9, thread=str(number))
         rows = ((rounds, "rounds"), (sleeps, "sleeps"), (tasks, "task_count"), (timers, "timer_count"))
         for family, name in rows:
             if name in cells:

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING
 from mezzo.elements.element import Element
 from mezzo.graph import Connection
 from mezzo.packet.arena import Packet
+from mezzo.runtime.filters import everything
 from mezzo.runtime.snapshot import Snapshot, changes
 
 if TYPE_CHECKING:
+    from mezzo.runtime.below import Ear
     from mezzo.runtime.paths_kernel import KernelTrail
     from mezzo.runtime.router import Router
 
@@ -71,7 +73,7 @@ class Tracer:
     """Give `seen` to the router as `trace`; call `attach` before it runs and `finish` after."""
 
     def __init__(
-        self, limit: int, finished: Callable[[Path], None], wanted: Callable[[bytes], bool] = lambda data: True
+        self, limit: int, finished: Callable[[Path], None], wanted: Callable[[bytes], bool] = everything
     ) -> None:
         self.limit, self._told, self.wanted = limit, finished, wanted
         self._turn = threading.RLock()  # packets may come from several threads
@@ -83,15 +85,19 @@ class Tracer:
         self.kernel: KernelTrail | None = None
         self.before: dict[tuple[str, int], list[Connection]] = {}
 
-    def attach(self, router: Router) -> None:
-        """Also called again, when another graph took over."""
+    def attach(self, router: Router, ear: Ear | None = None) -> None:
+        """Also called again, when another graph took over.  `ear`: what hears of programs that note for a while."""
         self.router, self.before = router, {}
         for c in router.graph.connections:
             self.before.setdefault((c.dst, c.dst_port), []).append(c)
-        if router.parts and router.trace is not None:  # else the programs in the kernel tell nothing
-            from mezzo.runtime.paths_kernel import KernelTrail
+        if self.kernel is not None:
+            self.kernel.close()
+            self.kernel = None
+        if router.parts and (router.trace is not None or ear is not None):  # else programs in the kernel tell nothing
+            from mezzo.runtime.paths_kernel import KernelTrail, Ring
 
-            self.kernel = KernelTrail(self, router, router.parts[0])
+            part = router.parts[0]
+            self.kernel = KernelTrail(self, router, part, ear or Ring(part), self.wanted is not everything)
 
     def look(self) -> None:
         """Takes in what programs in the kernel tell, and which packets are gone; call it now and then."""
@@ -105,8 +111,8 @@ class Tracer:
         assert self.router is not None
         return self.router.engine.epoch_ns + self.router.now_ns if self.router.virtual else time.time_ns()
 
-    def finished(self, path: Path) -> None:
-        path.end_ns = self.now_ns()
+    def finished(self, path: Path, at_ns: int = 0) -> None:
+        path.end_ns = at_ns or self.now_ns()
         # What headers say takes long to find out: not while the packet is on its way.
         for step in path.steps:
             step.done += [phrase for old, new in step.moves for phrase in changes(old, new)]

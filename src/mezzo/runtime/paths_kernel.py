@@ -6,7 +6,9 @@ keeps the order, and notes are read before a packet that follows them is looked 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mezzo.elements.element import Element
 from mezzo.packet.arena import META, Packet
@@ -15,6 +17,9 @@ from mezzo.runtime.router import Router
 from mezzo.runtime.snapshot import Snapshot, changes
 from mezzo.targets.kernel import Part, record
 from mezzo.targets.kernel.notes import MOST, Note, Ring, blamed
+
+if TYPE_CHECKING:
+    from mezzo.runtime.below import Ear
 
 KERNEL = "kernel"
 
@@ -32,17 +37,23 @@ class Rising:
         return data.startswith(known) if self.cut else data == known
 
 
-class KernelTrail:
-    """Follows packets through a part; `read` takes in what is new."""
+WINDOW = 256  # packets of which notes fit in the ring at once
 
-    def __init__(self, tracer: Tracer, router: Router, part: Part) -> None:
-        self.tracer, self.part = tracer, part
+
+class KernelTrail:
+    """Follows packets through a part; `read` takes in what is new.
+
+    Where not every packet is wanted, `WINDOW` packets are noted each time it reads, and the others forgotten."""
+
+    def __init__(self, tracer: Tracer, router: Router, part: Part, ring: Ring | Ear, is_filter: bool = False) -> None:
+        self.tracer, self.part, self.is_filter = tracer, part, is_filter
         self.elements, self.program = router.plan.elements, router.plan.program
         self.paths: dict[int, Path] = {}  # by the packet's number in the kernel
         self.rising: list[Rising] = []
         self.sent: list[Path] = []  # out by a wire, unless a note to come says that it took none
-        self.ring = Ring(part)
-        self.ring.follow(tracer.limit)
+        self.shift_ns = time.time_ns() - time.monotonic_ns()
+        self.ring = ring
+        self.ring.follow(WINDOW if is_filter else tracer.limit)
 
     def read(self) -> None:
         sent, self.sent = self.sent, []
@@ -51,9 +62,12 @@ class KernelTrail:
         for path in sent:
             if path in self.paths.values():
                 self._finish(path)
+        if self.is_filter and self.tracer.count < self.tracer.limit:
+            self.ring.follow(WINDOW)
 
     def _take(self, note: Note) -> None:
         path = self.paths.get(note.number)
+        self.at_ns = note.time_ns + self.shift_ns
         if path is None and (path := self._begin(note)) is None:
             return
         if note.kind == "in":
@@ -76,6 +90,8 @@ class KernelTrail:
         if note.kind != "in" or self.tracer.count >= self.tracer.limit:
             return None
         now = snapshot(note)
+        if not self.tracer.wanted(now.data):
+            return None
         self.tracer.count += 1
         path = self.paths[note.number] = Path(self.tracer.count, now, now, 0)
         return path
@@ -84,7 +100,8 @@ class KernelTrail:
         now, element = snapshot(note), self.elements[note.instance]
         if path.steps:
             path.steps[-1].done += changes(path.last, now)
-        path.steps.append(Step(element.name, type(element).__name__, note.value, level=KERNEL))
+        step = Step(element.name, type(element).__name__, note.value, level=KERNEL, at_ns=self.at_ns, packet=now)
+        path.steps.append(step)
         path.last = now
 
     def _target(self, note: Note) -> tuple[int, int]:
@@ -97,7 +114,7 @@ class KernelTrail:
 
     def _finish(self, path: Path) -> None:
         self._forget(path)
-        self.tracer.finished(path)
+        self.tracer.finished(path, self.at_ns)
 
     def _forget(self, path: Path) -> None:
         self.paths = {number: one for number, one in self.paths.items() if one is not path}

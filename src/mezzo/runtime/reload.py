@@ -12,8 +12,9 @@ takes over the state that its configuration has not just set (`Element.hands_ove
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -123,19 +124,36 @@ class Reload:
         self.lost: dict[str, int] = {}
         self.blackout_ns = 0
         self.trouble: BaseException | None = None
+        self.is_made = False  # the swap was begun
 
     def run(self) -> Report:
         """Prepares, swaps, and cleans up; MezzoError says why not, and then nothing has changed."""
+        self.make_ready()
+        try:
+            self.router.at_quiescence(self.swap_at_once, self.after)
+        finally:
+            if not self.is_made:
+                self.give_up()
+        if not self.is_made:
+            raise MezzoError("the router is closed")
+        if self.trouble is not None:
+            raise self.without_a_device()
+        return self.report()
+
+    def make_ready(self) -> None:
+        """All that can be done while the old graph forwards, and may fail."""
         self.require()
         try:
             self.prepare()
         except BaseException:
             self.give_up()
             raise
-        self.router.at_quiescence(self.swap, self.after)
-        if self.trouble is not None:
-            raise MezzoError(Diagnostic(f"the new configuration runs, but without a device: {self.trouble}"))
+
+    def report(self) -> Report:
         return Report(self.actions, self.blackout_ns, self.lost, self.ports.reopened)
+
+    def without_a_device(self) -> MezzoError:
+        return MezzoError(Diagnostic(f"the new configuration runs, but without a device: {self.trouble}"))
 
     def require(self) -> None:
         """What cannot change while the router runs."""
@@ -259,10 +277,17 @@ class Reload:
         if router.trace is not None:
             more["trace"] = router.tracer(plan, router.trace)
         self.levels = Levels(plan, router.target)
+        traced = router.trace is not None
         more |= self.levels.build(
-            cells, router.arena.frame_size, more["seed"], more["cache"], router.trace is not None, router.levels
+            cells, router.arena.frame_size, more["seed"], more["cache"], traced, router.levels, self._whole()
         )
         return load_target(router.target).build(plan.program, router.arena, cells, router.hosts_of(plan), **more)
+
+    def _whole(self) -> Callable[[str], bool]:
+        """Which elements take over all that those before them have, so that in the kernel it may stay where it is."""
+        units = {x.name: x.unit for x in self.plan.program.instances}
+        whole = {h.name for h in self.heirs if h.moved >= {s.name for s in units[h.name].states}}
+        return whole.__contains__
 
     def _initialize(self, olds: Mapping[str, tuple[int, Element]]) -> None:
         troubles = []
@@ -283,20 +308,32 @@ class Reload:
 
     def give_up(self) -> None:
         """Nothing of the new graph stays."""
-        for element in reversed(self.set_up):
-            element.cleanup()
+        undone: list[Callable[[], object]] = [element.cleanup for element in reversed(self.set_up)]
         if hasattr(self, "ports"):
-            self.ports.undo()
+            undone.append(self.ports.undo)
         if self.engine is not None:
-            self.engine.close()
+            undone.append(self.engine.close)
         if hasattr(self, "levels"):
-            self.levels.close()
+            undone.append(self.levels.close)
+        self._do_all(undone)
 
     # -- while nobody runs
 
+    def swap_at_once(self) -> None:
+        """Without the collector, which would look at all objects of both graphs in the middle of it."""
+        if self.router.changing.ending:
+            return
+        was = gc.isenabled()
+        gc.disable()
+        try:
+            self.swap()
+        finally:
+            if was:
+                gc.enable()
+
     def swap(self) -> None:
         router, old, new = self.router, self.router.engine, self.engine
-        begun = router.rested_ns()
+        begun, self.is_made = router.rested_ns(), True
         self.moving.apply()
         for heir in self.each:
             self.inherit(new, heir.new, old, heir.old, heir.moved)
@@ -322,6 +359,8 @@ class Reload:
         for index in self.begun:
             new.call(index, "init")
         self._send_home(old)
+        for told in router.on_change:
+            told()
         self.blackout_ns = time.monotonic_ns() - begun
 
     def _fit(self, heir: Heir, name: str, old: Any, new: Any) -> None:
@@ -355,6 +394,8 @@ class Reload:
     def after(self) -> None:
         """What went lets go of what it had.  Programs in the kernel are replaced now: each takes the kernel some ten
         milliseconds, in which packets that come meet the old one, whose ways and state are the new one's too."""
+        if not self.is_made:
+            return
         self.moving.settle()
         for heir in self.stay:
             self.plan.elements[heir.new].bind(self.seats, heir.new)
@@ -363,13 +404,20 @@ class Reload:
         if self.left.parts:
             self.levels.replace(self.left, self.router.ports)
             self.router.at_rest(self.engine.catch_up)
-        self.router.ports.start()
         kept = {id(e) for e in self.plan.elements}
-        for element in reversed(self.before.elements):
-            if id(element) not in kept and element.name in self.before.by_name():
-                self.router.forget(element)
-                element.cleanup()
-        self.ports.finish(self.router)
+        gone = [e for e in reversed(self.before.by_name().values()) if id(e) not in kept]
+        for element in gone:
+            self.router.forget(element)
+        cleanups = [element.cleanup for element in gone]
+        self._do_all([self.router.ports.start, *cleanups, lambda: self.ports.finish(self.router)])
+
+    def _do_all(self, steps: Sequence[Callable[[], object]]) -> None:
+        """What lets go of things; trouble of one is said, and does not keep the others from it."""
+        for step in steps:
+            try:
+                step()
+            except Exception as trouble:
+                self.router.say(f"reload: {type(trouble).__name__}: {trouble}")
 
 
 def devices_below(plan: Plan) -> set[str]:
@@ -386,9 +434,11 @@ def fitting(content: Any, state: State, size: int) -> Any:
 
 
 def plan_like(router: Router, text: str) -> Plan:
-    """Compiles a configuration as that of the router was."""
+    """Compiles a configuration as that of the router was.  It came without a name: places in it are of `hotconfig`, in
+    the folder from which the names of files count."""
     source = router.source
-    given = source.get("file", "config"), source.get("variables"), source.get("library_path", ())
+    file = str(Path(source.get("file", "config")).with_name("hotconfig"))
+    given = file, source.get("variables"), source.get("library_path", ())
     return compile_text(text, *given, router.virtual, **_running(router))
 
 

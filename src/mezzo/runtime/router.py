@@ -24,14 +24,14 @@ from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_graph, compile_text, graph_of
 from mezzo.ports.port import PortTable
 from mezzo.runtime.asking import Asking
+from mezzo.runtime.changing import Changing
 from mezzo.runtime.conservation import Ledger, ledger
 from mezzo.runtime.control import Control
 from mezzo.runtime.exchange import Exchange
 from mezzo.runtime.fallback import built
-from mezzo.runtime.gently import gently
 from mezzo.runtime.handlers import HandlerError, Handlers, flat_text
 from mezzo.runtime.levels import Levels
-from mezzo.runtime.threads import Team, drive, next_size
+from mezzo.runtime.threads import Team, drive, next_size, schedulers
 from mezzo.targets import load_target
 
 if TYPE_CHECKING:
@@ -42,16 +42,17 @@ if TYPE_CHECKING:
 VIRTUAL_EPOCH_NS = 1_000_000_000 * 10**9  # the wall time at which a virtual clock starts, as Click's simtime
 NEVER = (1 << 64) - 1
 NAP_S = 0.05
+COUNTED = {"rounds", "sleeps"}  # of each scheduler, since the router began
 STANDSTILL = 1 << 24  # rounds without a move of a virtual clock that has an end to reach
 
 
 def run_all(*steps: Callable[[], object]) -> None:
-    """Runs every step, also when one fails; the first failure is raised at the end."""
+    """Runs every step, also when one fails or is interrupted; the first failure is raised at the end."""
     failures = []
     for step in steps:
         try:
             step()
-        except Exception as trouble:
+        except BaseException as trouble:
             failures.append(trouble)
     if failures:
         raise failures[0]
@@ -96,11 +97,12 @@ class Router(Asking, Exchange):
         self.failures: list[str] = []  # troubles that did not stop it, but of which a run is no success
         Asking.__init__(self)
         self._turn = threading.Lock()  # held by the one `run` there may be
-        self._reloading = threading.Lock()
+        self.changing = Changing(self)
         self.eye: Eye | None = None  # made when somebody looks into it while it runs
         self.recorder: Recorder | None = None  # of the last packets and events, where one was asked for
         self.reconfigurable = False  # by handlers
         self.reloaded: Report | None = None  # what the last reload did
+        self.on_change: list[Callable[[], None]] = []  # called at rest, when another graph has taken over
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.hearers: list[Callable[[str], None]] = []  # who is told it, too
@@ -201,13 +203,19 @@ class Router(Asking, Exchange):
 
     def _start(self) -> None:
         """Python initialization first, so that code finds its files; then tasks, then `init` methods."""
-        troubles = []
         try:
             self.ports.parts = self.levels.parts
             self.ports.open(self.plan.elements, self.arena)
+            self._initialize()
+            self._wake_all()
         except BaseException:
             self.close()
             raise
+        self.control.start()
+
+    def _initialize(self) -> None:
+        """What elements do in Python before packets flow; all that refuse are told together."""
+        troubles = []
         self.handlers.unready.update(self.elements)
         for element in self.elements.values():
             try:
@@ -218,8 +226,9 @@ class Router(Asking, Exchange):
                 text = f"{element.name} :: {type(element).__name__}: {trouble}"
                 troubles.append(Diagnostic(text, written.span if written is not None else None))
         if troubles:
-            self.close()
             raise MezzoError(*troubles)
+
+    def _wake_all(self) -> None:
         if self.team is not None:
             self.ports.watch(self)
         elif self.virtual:
@@ -230,13 +239,11 @@ class Router(Asking, Exchange):
         for index, linked in enumerate(self.plan.program.instances):
             if linked.unit.function("init") is not None:
                 self.engine.call(index, "init")
-        self.control.start()
 
     def _refuse_wires(self) -> None:
         """What comes from outside comes in real time, and a virtual clock would not wait for it."""
         found = [end for port in self.ports for end, _, _ in port.descriptors()]
         if found:
-            self.close()
             what = f"`{found[0].device}` is read and written in real time, and a virtual clock does not wait for it"
             hint = "leave the virtual clock out, or use a capture (METHOD PCAP)"
             raise MezzoError(Diagnostic(what, found[0].place, hint=hint))
@@ -352,21 +359,21 @@ class Router(Asking, Exchange):
         """Another configuration in the place of this one, while it runs: what stays goes on, what has the same name
         takes over its state, and nothing that the graph holds is lost.  MezzoError says what is wrong with it, and then
         this one goes on."""
-        from mezzo.runtime.reload import Reload, plan_like
+        from mezzo.runtime.reload import plan_like
 
         self._require_open()
-        with self._reloading, gently(self):
-            self.reloaded = Reload(self, plan or plan_like(self, text), text).run()
-            return self.reloaded
+        return self.changing.run(lambda before: (plan or plan_like(self, text), text))
 
     def replace(self, name: str, written: str) -> Report:
         """Another element in the place of one, while its neighbours run: `router.replace("q", "Queue(500)")`."""
         from mezzo.runtime.reload import graph_like, graph_with
 
+        def making(before: Plan) -> tuple[Plan, str]:
+            graph = graph_with(before.graph, name, written)
+            return graph_like(self, graph), flat_text(graph)
+
         self._require_open()
-        with gently(self):
-            graph = graph_with(self.plan.graph, name, written)
-            return self.reload(flat_text(graph), graph_like(self, graph))
+        return self.changing.run(making)
 
     def hotconfig(self, text: str) -> None:
         """The handler."""
@@ -394,8 +401,11 @@ class Router(Asking, Exchange):
     def become(self, plan: Plan, seats: Seats, engine: Any, text: str, elements: dict[str, Element]) -> None:
         """From now on it runs another plan; nobody runs it now."""
         old = self.engine
-        for name in ("now", "limit", "rounds"):
+        for name in ("now", "limit"):
             engine.cells[0][name].load(old.cells[0][name].dump())
+        for mine, its in zip(schedulers(engine), schedulers(old), strict=True):
+            for name in COUNTED & mine.keys() & its.keys():
+                mine[name].load(its[name].dump())
         engine.go_on(old)
         self.plan, self.seats, self.text, self.elements = plan, seats, text, elements
         with self._say:  # a wish to stop that came just now is not lost
@@ -499,6 +509,7 @@ class Router(Asking, Exchange):
             return
         if not self._turn.acquire(blocking=False):
             raise MezzoError("the router runs: call `please_stop`, and `close` it when `run` has returned")
+        self.changing.end()
         self.closed = True
         self.handlers.forget()
         self._turn.release()

@@ -48,10 +48,14 @@ class Trace(Viewer):
         self.tracer = Tracer(count, self._finished, compile_filter(filter))
         self.full = threading.Event()
 
+    def below(self) -> None:
+        """It wants all that happens in the kernel."""
+
     def begin(self, lens: Lens) -> None:
         super().begin(lens)
         self.elements = self.router.plan.elements
-        self.tracer.attach(self.router)
+        below = eye_of(self.router).below
+        self.tracer.attach(self.router, below.ear(self) if below is not None else None)
 
     def saw(self, instance: int, port: int, is_out: bool, frame: int) -> None:
         self.tracer.seen(self.elements[instance], port, Packet(self.router.arena, frame), is_out)
@@ -126,7 +130,7 @@ class TraceSession(Session):
     def is_over(self) -> bool:
         if self.trace.full.is_set():
             return True
-        if self.trace.tracer.open:
+        if self.trace.tracer.open or self.trace.tracer.kernel is not None:
             self.router.at_rest(self._look)
         return super().is_over()
 

@@ -6,8 +6,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from mezzo.runtime.metrics import Registry, cpu_ns, queue_of, schedulers
+from mezzo.runtime.metrics import Registry, cpu_ns, queue_of
 from mezzo.runtime.seeing import look, seen, unlook
+from mezzo.runtime.threads import schedulers
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
@@ -29,7 +30,7 @@ def _snapshot(router: Router) -> dict[str, Any]:
         "time_ns": router.engine.epoch_ns + router.now_ns,
         "elements": [_element(router, e) for e in router.elements.values()],
         "wall_ns": time.monotonic_ns(),
-        "threads": [{**_thread(k, cells), "cpu_ns": cpu_ns(router, k)} for k, cells in enumerate(schedulers(router))],
+        "threads": [_thread(router, k, cells) for k, cells in enumerate(schedulers(router.engine))],
         "ports": [{"name": p.name, "state": p.state, **p.statistics()} for p in router.ports],
         "pool": {"frames": router.arena.frames, "held": router.arena.held},
         "profile": [list(row) for row in _profile(router)],
@@ -56,9 +57,10 @@ def _element(router: Router, element: Any) -> dict[str, Any]:
     return found | ({"runnable": bool(router.engine.call(0, "is_scheduled", task))} if task >= 0 else {})
 
 
-def _thread(number: int, cells: dict[str, Any]) -> dict[str, int]:
+def _thread(router: Router, number: int, cells: dict[str, Any]) -> dict[str, int]:
     names = ("rounds", "sleeps", "task_count", "timer_count")
-    return {"thread": number, **{name: int(cells[name].value) for name in names if name in cells}}
+    counts = {name: int(cells[name].value) for name in names if name in cells}
+    return {"thread": number, **counts, "cpu_ns": cpu_ns(router, number) or 0}
 
 
 def cycles(router: Router) -> str:
@@ -86,5 +88,3 @@ def _recorder(router: Router) -> Any:
     if router.recorder is None:
         raise ValueError("nothing is recorded: run it with --recorder N")
     return router.recorder
-
-

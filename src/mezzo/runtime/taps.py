@@ -8,6 +8,7 @@ down, too.  Packets are copied natively into a ring; who does not read in time l
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from mezzo.runtime.filters import compile_filter
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
+    from mezzo.runtime.taps_kernel import KernelTap
     from mezzo.targets.native.watched import Lens, Rows, Sight
 
 EDGE = re.compile(r"\s*([^\s\[\]>]+?)?\s*(?:\[\s*(\d+)\s*\])?\s*->\s*(?:\[\s*(\d+)\s*\])?\s*([^\s\[\]]+)?\s*")
@@ -71,10 +73,18 @@ class Tap(Viewer):
         self.router, self.edges, self.wanted = router, edges_of(router, edge), compile_filter(filter)
         size = router.arena.frame_size
         self.snap = min(-(-snaplen // 8) * 8 if snaplen > 0 else size, size)
-        self.lost = self.time_ns = 0
+        self.lost = self.time_ns = self.lost_below = 0
         self.points: dict[Point, list[tuple[int, Connection]]] = {}
         self.before: dict[Point, str] = {}  # sights that tell who has a packet
         self.last: dict[int, str] = {}  # frame -> who has it
+        self.kernel: KernelTap | None = None
+
+    def below(self) -> Collection[int] | None:
+        if not self.router.parts:
+            return ()
+        from mezzo.runtime.taps_kernel import crossings, looked_at
+
+        return looked_at(self.router, crossings(self.router, self.edges))
 
     def begin(self, lens: Lens) -> None:
         """Finds where its connections are in the program that runs now."""
@@ -87,6 +97,17 @@ class Tap(Viewer):
             self._ask_before(connections[0][1])
         for instance, _, _ in (*self.points, *self.before):
             lens.wanted[instance] = 1
+        self._begin_below()
+
+    def _begin_below(self) -> None:
+        below = eye_of(self.router).below
+        if self.kernel is not None:
+            self.kernel.ear.close()
+            self.kernel = None
+        if below is not None:
+            from mezzo.runtime.taps_kernel import KernelTap, crossings
+
+            self.kernel = KernelTap(self.router, crossings(self.router, self.edges), below.ear(self))
 
     def _point(self, c: Connection) -> Point:
         elements = self.router.elements
@@ -110,6 +131,7 @@ class Tap(Viewer):
         rows: Rows | None = self.router.at_rest(lambda: eye.take(self))
         if rows is None or eye.clock is None:
             return []
+        kernel = self._read_below()
         self.lost += rows.lost
         eye.clock.look()
         found = []
@@ -119,7 +141,15 @@ class Tap(Viewer):
                 # A clock that was measured better must not go back.
                 self.time_ns = max(self.time_ns, eye.clock.time_ns(row.ticks))
                 found.append(Tapped(self.time_ns, number, row.length, row.data))
-        return found
+        return sorted([*kernel, *found], key=lambda one: one.time_ns) if kernel else found
+
+    def _read_below(self) -> list[Tapped]:
+        """What passed in the kernel's level."""
+        if self.kernel is None:
+            return []
+        rows, lost = self.kernel.read(), self.kernel.ear.lost
+        self.lost, self.lost_below = self.lost + lost - self.lost_below, lost
+        return [Tapped(at, edge, length, data[: self.snap]) for at, edge, length, data in rows if self.wanted(data)]
 
     def _edge_of(self, row: Sight) -> int | None:
         """Which of its connections a sight is of."""

@@ -46,6 +46,11 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(_libc, name), ctypes.c_void_p).value or 0
 
 
+def schedulers(engine: Any) -> list[dict[str, Any]]:
+    """The cells of each thread's scheduler."""
+    return [one.cells[0] for one in getattr(engine, "engines", [engine])]
+
+
 class Desk:
     """What one thread needs to sleep: its eventfd, what it polls, and where its scheduler finds them."""
 
@@ -123,7 +128,7 @@ class Team:
         self.router, self.engine = router, router.engine
         deal = router.plan.threading
         self.count = deal.count if deal is not None else 1
-        self.desks = [Desk(cells, bell) for cells, bell in _schedulers(self.engine, deal)]
+        self.desks = [Desk(cells, bell) for cells, bell in _places(self.engine, deal)]
         self._show(self.engine, deal)
         if self.count > 1:
             _register_membarrier()
@@ -136,7 +141,7 @@ class Team:
 
     def _show(self, engine: Any, deal: Threading | None) -> None:
         """Tells the schedulers of an engine what they look at without being asked."""
-        places = _schedulers(engine, deal)
+        places = _places(engine, deal)
         for k, (cells, _) in enumerate(places):
             cells["first_bell"].value = self.desks[0].bell_of(places[0][1])
             _poll(cells, deal.polled[k] if deal is not None else ())
@@ -150,7 +155,7 @@ class Team:
 
     def invite(self, engine: Any, deal: Threading | None) -> None:
         """The schedulers of `engine` are shown the desks, at which others sit yet."""
-        for desk, (cells, bell) in zip(self.desks, _schedulers(engine, deal), strict=True):
+        for desk, (cells, bell) in zip(self.desks, _places(engine, deal), strict=True):
             desk.lay(cells, bell)
         self._show(engine, deal)
 
@@ -159,7 +164,7 @@ class Team:
         self.engine = engine
         with self._say:  # a wish to stop that came just now is not lost
             stop = self.desks[0].cells["stop"].value
-            for desk, (cells, bell) in zip(self.desks, _schedulers(engine, self.router.plan.threading), strict=True):
+            for desk, (cells, bell) in zip(self.desks, _places(engine, self.router.plan.threading), strict=True):
                 desk.sit(cells, bell)
             self.desks[0].cells["stop"].value = stop
         for desk in self.desks:
@@ -248,11 +253,15 @@ class Team:
             desk.cells["stop"].value = 0
             return self._state != "end"
 
+    def number_of(self, ident: int) -> int | None:
+        """Which of the further threads one of the system's is."""
+        return next((k for k, worker in enumerate(self.workers, 1) if worker.ident == ident), None)
+
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """A further thread, in Python for a callback, waits for thread 0 and may be taken for one at rest."""
-        thread = next((k for k, w in enumerate(self.workers, 1) if w.ident == threading.get_ident()), 0)
-        if not thread:
+        thread = self.number_of(threading.get_ident())
+        if thread is None:
             yield
             return
         with self._news:
@@ -333,11 +342,9 @@ class Team:
             desk.close()
 
 
-def _schedulers(engine: Any, deal: Threading | None) -> list[tuple[dict[str, Any], int | None]]:
+def _places(engine: Any, deal: Threading | None) -> list[tuple[dict[str, Any], int | None]]:
     """(the cells of each thread's scheduler, its bell where that is in the engine's memory)."""
-    if deal is None:
-        return [(engine.cells[0], None)]
-    return [(one.cells[0], engine.bell(k)) for k, one in enumerate(engine.engines)]
+    return [(cells, engine.bell(k) if deal is not None else None) for k, cells in enumerate(schedulers(engine))]
 
 
 def _poll(cells: dict[str, Any], tasks: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mezzo.elements.scheduler import NOWHERE, fill
 from mezzo.pipeline import Plan
+from mezzo.runtime.threads import schedulers
 
 Pairs = list[tuple[int, int]]  # numbers in the old and in the new program
 
@@ -33,8 +34,8 @@ class Turns:
 
     def move(self, old: Any, new: Any) -> None:
         """While nobody runs; the new engine has not run yet."""
-        was = [{name: c[name].dump() for name in ("where", "key", "stride")} for c in schedulers(self._before, old)]
-        fresh = schedulers(self._after, new)
+        was = [{name: cells[name].dump() for name in ("where", "key", "stride")} for cells in schedulers(old)]
+        fresh = schedulers(new)
         runnable: list[list[int]] = [[] for _ in fresh]
         strides: list[dict[int, int]] = [{} for _ in fresh]
         timers: list[Pairs] = [[] for _ in fresh]
@@ -52,11 +53,6 @@ class Turns:
         ntasks = len(self._after.program.tasks)
         for cells, *given in zip(fresh, runnable, timers, strides, strict=True):
             fill(cells, ntasks, *given)
-
-
-def schedulers(plan: Plan, engine: Any) -> list[Any]:
-    """The cells of the scheduler of each thread."""
-    return [engine.cells[0]] if plan.threading is None else [one.cells[0] for one in engine.engines]
 
 
 def _thread(plan: Plan, task: int) -> int:

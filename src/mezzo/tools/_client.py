@@ -19,7 +19,8 @@ from mezzo.base import Diagnostic, MezzoError
 GREETING = re.compile(rb"Click::ControlSocket/(\d+)\.(\d+)\s*$")
 LONGEST_LINE = 64 << 10
 PIECE = 1 << 20
-HOST_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:/]*)):(\d{1,5})")
+HOST_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:/]*)):([0-9]{1,5})")
+MOST_DIGITS = 12  # of the length of an answer
 
 
 class ControlError(MezzoError):
@@ -58,7 +59,7 @@ def connect(args: argparse.Namespace) -> Client:
 
 def place_of(where: str) -> str | tuple[str, int]:
     """The address that a word means: a file's name, or (host, port)."""
-    if where.isascii() and where.isdigit() and int(where) < 65536:
+    if where.isascii() and where.isdigit() and len(where) <= 5 and int(where) < 65536:
         return "127.0.0.1", int(where)
     match = HOST_PORT.fullmatch(where)
     if match is not None and int(match[3]) < 65536:
@@ -91,7 +92,7 @@ class Client:
         self._ask(_command(b"READ", handler, argument))
         head = self._line()
         count = head[5:].strip()
-        if not head.startswith(b"DATA ") or not count.isdigit():
+        if not head.startswith(b"DATA ") or not count.isdigit() or len(count) > MOST_DIGITS:
             raise self._strange(head)
         return self._take(int(count))
 
@@ -122,13 +123,25 @@ class Client:
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 made.settimeout(self.timeout_s)
-                made.connect(place)
+                self._join(made, place)
             except BaseException:
                 made.close()
                 raise
             return made
+        except UnicodeError:  # what no name of a host can be
+            raise MezzoError(f"{self.where}: no such host") from None
         except OSError as trouble:
             raise MezzoError(Diagnostic(self._why_not(place, trouble), hint=_hint(place, trouble))) from None
+
+    def _join(self, made: socket.socket, place: str) -> None:
+        """Connects; where many others do so at this moment Linux says EAGAIN, and does not wait."""
+        while True:
+            try:
+                return made.connect(place)
+            except BlockingIOError:
+                if time.monotonic() > self._end:
+                    raise TimeoutError from None
+                time.sleep(0.01)
 
     def _why_not(self, place: str | tuple[str, int], trouble: OSError) -> str:
         if isinstance(trouble, TimeoutError):

@@ -4,6 +4,8 @@
 
 The configuration is built and initialized, `-o` written, the router run, then handlers read (`-h`, `-x`).  Unlike Click
 this driver ends when nothing can ever happen again, and nobody may ask it for anything (`-p`, `-u`, `--socket`).
+
+What takes long to import is imported where it is used: a Ctrl-C meanwhile finds `guarded` in charge.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mezzo import __version__
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.tools._control import control_arguments, open_control
-from mezzo.tools._source import VARIABLE, find_source
 from mezzo.tools._terminal import print_errors
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
+    from mezzo.tools._control import control_arguments
+
     made = _Parser(
         "click",
         description="Runs a router in the Click language.",
@@ -106,12 +108,16 @@ def begin_ns(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from mezzo.runtime import Router
+    from mezzo.tools._source import find_source
+    from mezzo.tools.run import ended_in_order
 
     words, expression = sources(args)
     source = find_source([*words, *definitions(args.define)], expression, args.clickpath)
-    with Router.from_click(
-        source.text, source.file, source.variables, source.folders, virtual=args.simtime, threads=args.threads
-    ) as router:
+    made = {"virtual": args.simtime, "threads": args.threads}
+    with (
+        ended_in_order(),
+        Router.from_click(source.text, source.file, source.variables, source.folders, **made) as router,
+    ):
         if args.simtime_begin is not None:
             router.engine.epoch_ns = args.simtime_begin
         if not args.no_warnings:
@@ -126,6 +132,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def definitions(given: Sequence[str]) -> list[str]:
+    from mezzo.tools._source import VARIABLE
+
     wrong = [d for d in given if not VARIABLE.match(d)]
     if wrong:
         raise MezzoError(Diagnostic(f"-D {wrong[0]}: this gives no variable a value", hint="write -D VAR=VALUE"))
@@ -134,6 +142,8 @@ def definitions(given: Sequence[str]) -> list[str]:
 
 def sources(args: argparse.Namespace) -> tuple[list[str], str | None]:
     """(words with at most one file, expression): standard input where none is given."""
+    from mezzo.tools._source import VARIABLE
+
     if len(args.expression) > 1:
         raise MezzoError("the configuration is given twice, each with -e")
     words = [*args.file, *args.words]
@@ -157,6 +167,7 @@ def write_flat(router: Router, name: str) -> int:
 
 def drive(router: Router, args: argparse.Namespace, file: str) -> None:
     from mezzo.ports import privileged
+    from mezzo.tools._control import open_control
     from mezzo.tools.run import stop_on_signals
 
     if not router.elements and not args.no_warnings:

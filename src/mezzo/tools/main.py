@@ -127,6 +127,28 @@ def overview() -> str:
 
 def guarded(work: Callable[[], int]) -> int:
     """Runs `work()`; a user's error is printed instead of a traceback, a reader that went away ends it quietly."""
+    try:
+        _stand_in()
+        return _told(work)
+    except KeyboardInterrupt:
+        print("mezzo: interrupted", file=sys.stderr)
+        return 130
+
+
+def _stand_in() -> None:
+    """Something stands in for standard streams that are closed: what is opened later must not come in their place, and
+    be written to by a `print`.  Writing to a standard output that is closed fails, as it would have."""
+    for fd, name, flags in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is not None:
+            continue
+        opened = os.open(os.devnull, flags)
+        if opened != fd:
+            os.dup2(opened, fd)
+            os.close(opened)
+        setattr(sys, name, open(fd, "w" if fd else "r", closefd=False))  # noqa: SIM115
+
+
+def _told(work: Callable[[], int]) -> int:
     from mezzo.base import MezzoError
 
     try:
@@ -140,22 +162,20 @@ def guarded(work: Callable[[], int]) -> int:
         print_errors(trouble.diagnostics)
         return 1
     except BrokenPipeError:
-        # What is still buffered would fail again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _flush_quietly()
         return 1
     except OSError as trouble:
         # A disk that is full, a file that went away while packets flowed: not ours, and no traceback's business.
         print(f"mezzo: {trouble}", file=sys.stderr)
+        _flush_quietly()
         return 1
-    except KeyboardInterrupt:
-        print("mezzo: interrupted", file=sys.stderr)
-        return 130
 
 
 def _flush_quietly() -> None:
+    """What is still buffered would fail again when Python ends."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

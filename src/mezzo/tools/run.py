@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements.script_signals import DESK
@@ -96,7 +96,7 @@ def main(args: argparse.Namespace) -> int:
     tracer = make_tracer(args, traces)
     began = time.monotonic()
     privileged.use(args.open)
-    with build(source, args, tracer) as router:
+    with ended_in_order(), build(source, args, tracer) as router:
         compile_s = time.monotonic() - began
         print_errors(router.plan.warnings)
         if router.plan.placement is not None and not args.quiet:
@@ -162,12 +162,18 @@ def build(source: Source, args: argparse.Namespace, tracer: Any) -> Router:
     )
 
 
+def follow(router: Router, tracer: Any) -> None:
+    """The tracer knows the graph that runs, also when another has taken over."""
+    tracer.attach(router)
+    router.on_change.append(lambda: tracer.attach(router))
+
+
 def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: Any) -> Result:
     """Runs the router, and says what came of it."""
     from mezzo.tools._result import Result
 
     if tracer:
-        tracer.attach(router)
+        follow(router, tracer)
     progress, began = Progress(), time.monotonic()
     cpu, clock = time.process_time(), router.now_ns
     with stop_on_signals(router) as interrupted, ExitStack() as stack:
@@ -190,6 +196,23 @@ def drive(router: Router, args: argparse.Namespace, compile_s: float, tracer: An
     )
     result.traced = tracer is not None
     return result
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM is an exception, as Ctrl-C is one: what a router has opened while it starts or ends is closed."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    ours = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        DESK.underlay(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        if ours:
+            DESK.underlay(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

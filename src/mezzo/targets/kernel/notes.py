@@ -3,23 +3,25 @@
     root: a number for the packet, zero beyond the limit ─► the CPU's lane
     where it comes to an instance, goes up, leaves by a wire, dies or ends: a note into a ring that Python reads
 
-A note is the packet's number, what happens, the instance and a number more, then the record that goes with a packet
-between levels (see record.py), and the packet's memory as far as there is room.  A ring that is full loses notes;
-`lost` counts them.  Programs without notes have none of this.
+A note is the packet's number, what happens, the instance and a number more, the time, the bytes of the packet's memory,
+then the record that goes with a packet between levels (see record.py), and that memory as far as there is room.  A ring
+that is full loses notes; `lost` counts them.  Programs without notes have none of this.
+
+A part that runs without notes gets them while somebody looks: `Noted` are its programs once more, over its maps.
 """
 
 from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from mezzo.targets.kernel import record
 from mezzo.targets.kernel.emit import Emitter
 from mezzo.targets.kernel.facts import Facts
-from mezzo.targets.kernel.frame import LOAD_BYTES
+from mezzo.targets.kernel.frame import KTIME, LOAD_BYTES
 from mezzo.targets.kernel.layout import NAMES, ROOM, Map
 from mezzo.targets.kernel.text import RARE
 
@@ -27,7 +29,7 @@ SYMBOL = "notes"
 RING, OUTPUT = 27, 130  # a map of this kind, and bpf_ringbuf_output
 SIZE = 1 << 22
 KINDS = ("in", "up", "out", "dying", "dead")
-HEAD = struct.Struct("=IIII")
+HEAD = struct.Struct("=IIIIQQ")
 MOST = 2048  # bytes of a packet in a note
 BUSY, DISCARDED = 1 << 31, 1 << 30  # in the length of an entry of the ring
 MAP = Map(RING, 0, 0, SIZE)
@@ -37,17 +39,24 @@ LIMIT, GIVEN, LOST = 24, 32, 40  # words of @state: how many packets are followe
 @dataclass(frozen=True, slots=True)
 class Note:
     """`kind` of KINDS; `number` of the packet, from 1; `value`: the input, the way up, or the counter that it died by.
-    `packet`: (record, its memory), of those notes that have it."""
+    `time_ns`: of the monotonic clock.  `packet`: (record, its memory), of those notes that have it; of the `memory`
+    bytes the first that there was room for."""
 
     kind: str
     number: int
     instance: int
     value: int
+    time_ns: int = 0
+    memory: int = 0
     packet: tuple[bytes, bytes] | None = None
 
 
 class NotingEmitter(Emitter):
-    """Writes programs that note."""
+    """Writes programs that note; with `wanted` only what happens at those instances, and no ends."""
+
+    def __init__(self, *args: Any, wanted: Collection[int] | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.wanted = wanted
 
     def arrive(self) -> None:
         super().arrive()
@@ -71,9 +80,9 @@ class NotingEmitter(Emitter):
 
     def note(self, what: str, way: int = 0) -> None:
         t, told, done = self.t, self.t.label("told"), self.t.label("noted")
-        if what == "aborted":
-            return
         ends = what in ("dying", "dead")
+        if what == "aborted" or (self.wanted is not None and (ends or self.instance not in self.wanted)):
+            return
         if ends:
             self.facts = Facts()
         number = t.load("i64", self._number())
@@ -88,6 +97,8 @@ class NotingEmitter(Emitter):
             value = t.op(f"trunc i64 {t.op(f'load i64, ptr {self.blame}')} to i32")
         for at, word in ((4, str(KINDS.index(what))), (8, str(0 if ends else self.instance)), (12, value)):
             t.store("i32", word, room, at)
+        t.store("i64", t.helper(KTIME), room, 16)
+        t.store("i64", "0" if ends else self.memory_bytes(), room, 24)
         self._tell(room, str(HEAD.size) if ends else self._packet(room))
         t.jump(done)
         t.at(done)
@@ -132,7 +143,19 @@ class Ring:
 
     def follow(self, packets: int) -> None:
         """From now on the next `packets` packets are noted."""
-        self.part.views.put("state", LIMIT, 8, self.part.views.get("state", GIVEN, 8) + packets)
+        self._limit(self.given + packets)
+
+    def follow_at_least(self, packets: int) -> None:
+        """The same, for one of several readers."""
+        views = self.part.views
+        self._limit(max(views.get("state", LIMIT, 8), self.given + packets))
+
+    def _limit(self, number: int) -> None:
+        self.part.views.put("state", LIMIT, 8, number)
+
+    @property
+    def given(self) -> int:
+        return int(self.part.views.get("state", GIVEN, 8))
 
     @property
     def lost(self) -> int:
@@ -159,10 +182,10 @@ class Ring:
 
 
 def parse(content: bytes) -> Note:
-    number, kind, instance, value = HEAD.unpack_from(content)
+    number, kind, instance, value, time_ns, memory = HEAD.unpack_from(content)
     rest = content[HEAD.size :]
     packet = (rest[: record.SIZE], rest[record.SIZE :]) if rest else None
-    return Note(KINDS[kind], number, instance, value, packet)
+    return Note(KINDS[kind], number, instance, value, time_ns, memory, packet)
 
 
 def blamed(part: Any, place: int) -> tuple[int, str]:

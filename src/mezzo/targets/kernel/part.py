@@ -68,15 +68,16 @@ class Part:
         keep: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
-        self.emitter = NotingEmitter if noted else Emitter
+        self.emitter: Callable[..., Emitter] = NotingEmitter if noted else Emitter
         more = {**(more or {}), **({notes.SYMBOL: notes.MAP} if noted else {})}
-        one = Road(self.placed, tuple(entries), wire, wires or {})
+        self.roads = tuple(roads) or (Road(self.placed, tuple(entries), wire, wires or {}),)
+        self.how: dict[str, Any] = {"use_disk": use_disk, "frame_size": frame_size, "virtual": virtual}
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
         same = going_on(before, program, self.placed, apart, keep) if before else {}
         self.layout: Layout = lay_out(program, self.placed, self.blobs, apart, before.layout if before else None, same)
-        most = sum(len(road.placed) for road in roads or (one,))
+        most = sum(len(road.placed) for road in self.roads)
         self.layout.maps.update({PROGRAMS: Map(bpf.MAP_PROG_ARRAY, 4, 4, max(most, 1)), **more})
         given = before.maps.descriptors if before else {}
         self.layout.taken.update(sockets or {})
@@ -90,11 +91,14 @@ class Part:
                 place = self.layout.places[i, state.name]
                 old = before.cells[self.layout.same[i]][state.name] if before and i in self.layout.same else None
                 self.cells[i][state.name] = make_cell(self.views, place, state, cells[i][state.name], old)
-            for road in roads or (one,):
-                self._load(road, use_disk, frame_size=frame_size, virtual=virtual)
+            self.load_roads()
         except BaseException:
             self.close()
             raise
+
+    def load_roads(self) -> None:
+        for road in self.roads:
+            self._load(road, **self.how)
 
     @classmethod
     def of(
@@ -142,7 +146,7 @@ class Part:
             if new.plan.devices[i] in links:
                 bpf.update_link(links[new.plan.devices[i]], root.fd)
 
-    def _load(self, road: Road, use_disk: bool, **options: Any) -> None:
+    def _load(self, road: Road, *, use_disk: bool, **options: Any) -> None:
         """Loads the programs of a road; one that the verifier finds too large becomes two, and where it does not follow
         the quickest code, the road is written with more care."""
         groups, start, careful = split(self.program, road.placed), len(self.programs), False
