@@ -10,6 +10,7 @@ Under the virtual clock the time is that of the last timer, and moves only when 
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from mezzo.elements.args import Arg, Bool, Int
@@ -231,7 +232,7 @@ def fill(
     ntasks: int,
     tasks: Sequence[int],
     timers: Sequence[tuple[int, int]],
-    strides: Mapping[int, int],
+    strides: Sequence[tuple[int, int]],
 ) -> None:
     """The state of a scheduler that has not run yet: as if tasks had been woken, and timers set, one after another."""
     places = len(cells["where"])
@@ -241,10 +242,10 @@ def fill(
     for order, (timer, due) in enumerate(timers, len(tasks)):
         key[ntasks + timer], seq[ntasks + timer] = due, order
     # What is sorted is a heap.
-    for at, (timer, _) in enumerate(sorted(timers, key=lambda entry: entry[1])):
+    for at, (timer, _) in enumerate(sorted(timers, key=itemgetter(1))):
         heap[ntasks + at], where[ntasks + timer] = ntasks + timer, at
     stride = cells["stride"].dump()
-    for task, wide in strides.items():
+    for task, wide in strides:
         stride[task] = wide
     told = {"heap": heap, "where": where, "key": key, "seq": seq, "stride": stride}
     for name, content in told.items():

@@ -14,45 +14,52 @@ from mezzo.pipeline import Plan
 from mezzo.runtime.threads import schedulers
 
 Pairs = list[tuple[int, int]]  # numbers in the old and in the new program
+Ways = dict[tuple[int, int], Pairs]  # by the old and the new thread
 
 
 class Turns:
     """`stay`: instances that have a place in both; `turned`: elements whose tasks look anew, whatever they did."""
 
     def __init__(self, before: Plan, after: Plan, stay: Iterable[tuple[int, int]], turned: set[str]) -> None:
-        self._before, self._after = before, after
         olds, news = before.program.instances, after.program.instances
-        stay = list(stay)
-        self._tasks: Pairs = [(olds[a].task, news[b].task) for a, b in stay if olds[a].task >= 0 and news[b].task >= 0]
-        self._timers: Pairs = [
-            (olds[a].timer, news[b].timer) for a, b in stay if olds[a].timer >= 0 and news[b].timer >= 0
-        ]
+        self._first_timer, self._ntasks = len(before.program.tasks), len(after.program.tasks)
+        self._tasks: Ways = {}
+        self._timers: Ways = {}
+        for a, b in stay:
+            if (its := olds[a].task) >= 0 and (task := news[b].task) >= 0:
+                way = _thread(before, its), _thread(after, task)
+                self._tasks.setdefault(way, []).append((its, task))
+            if (its := olds[a].timer) >= 0 and (timer := news[b].timer) >= 0:
+                way = _thread_of_timer(before, its), _thread_of_timer(after, timer)
+                self._timers.setdefault(way, []).append((its, timer))
         owners = [after.elements[i] for i in after.program.tasks]
         self._turned = {task for task, element in enumerate(owners) if element.name in turned}
-        known = {task for _, task in self._tasks}
-        self._begun = [task for task, element in enumerate(owners) if task not in known and element.wants_task]
+        known = {task for pairs in self._tasks.values() for _, task in pairs}
+        self._begun = [
+            (_thread(after, task), task)
+            for task, element in enumerate(owners)
+            if task not in known and element.wants_task
+        ]
 
     def move(self, old: Any, new: Any) -> None:
         """While nobody runs; the new engine has not run yet."""
-        was = [{name: cells[name].dump() for name in ("where", "key", "stride")} for cells in schedulers(old)]
+        was = [[cells[name].dump() for name in ("where", "key", "stride")] for cells in schedulers(old)]
         fresh = schedulers(new)
         runnable: list[list[int]] = [[] for _ in fresh]
-        strides: list[dict[int, int]] = [{} for _ in fresh]
+        strides: list[Pairs] = [[] for _ in fresh]
         timers: list[Pairs] = [[] for _ in fresh]
-        for its, task in self._tasks:
-            row, at = was[_thread(self._before, its)], _thread(self._after, task)
-            strides[at][task] = row["stride"][its]
-            if row["where"][its] != NOWHERE or task in self._turned:
-                runnable[at].append(task)
-        for task in self._begun:
-            runnable[_thread(self._after, task)].append(task)
-        for its, timer in self._timers:
-            row, item = was[_thread_of_timer(self._before, its)], len(self._before.program.tasks) + its
-            if row["where"][item] != NOWHERE:
-                timers[_thread_of_timer(self._after, timer)].append((timer, row["key"][item]))
-        ntasks = len(self._after.program.tasks)
+        for (its, mine), pairs in self._tasks.items():
+            where, _, stride = was[its]
+            strides[mine] += [(task, stride[t]) for t, task in pairs]
+            runnable[mine] += [task for t, task in pairs if where[t] != NOWHERE or task in self._turned]
+        for mine, task in self._begun:
+            runnable[mine].append(task)
+        for (its, mine), pairs in self._timers.items():
+            where, key, _ = was[its]
+            set_ones = [(self._first_timer + t, timer) for t, timer in pairs]
+            timers[mine] += [(timer, key[item]) for item, timer in set_ones if where[item] != NOWHERE]
         for cells, *given in zip(fresh, runnable, timers, strides, strict=True):
-            fill(cells, ntasks, *given)
+            fill(cells, self._ntasks, *given)
 
 
 def _thread(plan: Plan, task: int) -> int:
