@@ -19,6 +19,7 @@ STATES = (
     State("cells", "array", U16, 8),
     State("none", "array", U48, 2),
     State("put", "table", U32, 100, U128),
+    State("last", "lru", U8, 3, U64),
     State("routes", "lpm", VOID, 0, U32),
     State("ring", "ring", VOID, 4),
     State("slots", "slots", VOID, 4),

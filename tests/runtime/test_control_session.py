@@ -103,6 +103,8 @@ def test_messages_stay_on_their_line(router):
 def test_a_message_does_not_repeat_all_that_a_handler_was_given(router):
     said = say(router, b"WRITEDATA q.capacity 100000\n" + b"x" * 100_000 + b"READ " + b"y" * 30_000 + b".z\n")
     assert answers(said) == [520, 510] and len(said) < 3 * MOST_SHOWN and said.count(b"...\r\n") == 2
+    said = say(router, b"WRITEDATA q.capacity 10000\n" + b"x\n" * 5000)
+    assert answers(said) == [520] and said.endswith(b" more lines are not shown\r\n")
 
 
 def test_elements_have_no_endless_numbers(router):

@@ -201,6 +201,26 @@ def test_Lo03_tables_hold_keys_and_values_of_all_widths(key: Type) -> None:
     assert len(seen["states"]["t"]) == 2
 
 
+@pytest.mark.parametrize("key", [U8, U16, U32, U48, U64, U128], ids=str)
+def test_tables_that_forget(key: Type) -> None:
+    states = (State("t", "lru", U48, 2, key), State("done", "array", U8, 8))
+    k = ops.Cast(key, ops.PLoad(U8, P, "data", c(0)))
+
+    def note(at: int, flag: Expr) -> ops.Stmt:
+        return ops.Store("done", c(at), ops.Cast(U8, flag))
+
+    steps: Body = (
+        ops.TableDel("was", "t", Const(key, 9)), note(0, loc("was", BOOL)),
+        note(1, ops.LruHas("t", k)),
+        ops.TablePut("ok", "t", k, ops.PLoad(U48, P, "data", c(1))), note(2, loc("ok", BOOL)),
+        ops.AnnoSet(P, 0, ops.LruGet(U48, "t", k, c(77, U48))),
+        ops.Return(c(0)),
+    )  # fmt: skip
+    packets = [bytes([n, 1, 2, 3, 4, 5, n]) for n in (1, 2, 1, 2)]
+    seen = both(process(*steps, states=states), packets, t=(4, [(9, 5)]))
+    assert seen["states"]["t"][0] == 4 and len(seen["states"]["t"][1]) == 2
+
+
 @pytest.mark.parametrize("key", [U32, U48, U64, U128], ids=str)
 def test_prefixes(key: Type) -> None:
     top = key.bits - 8

@@ -21,6 +21,7 @@ STATES = (
     State("small", "array", I64, 4),
     State("large", "array", U32, 4096),
     State("t", "table", U64, 50, U32),
+    State("flows", "lru", U64, 2, U32),
     State("few", "lpm", U32, 0, U32),
     State("many", "lpm", U32, 0, U32),
     State("six", "lpm", U32, 0, U128),
@@ -77,6 +78,8 @@ def test_everything_goes_along(way: Way) -> None:
     cells = old.cells[1]
     cells["n"].value, cells["wide"].value, cells["small"][3], cells["large"][4000] = 41, 1 << 100, -7, 99
     cells["t"].set(5, 6)
+    for key in (1, 2, 3):
+        cells["flows"].set(key, key)
     cells["few"].add(0x0A000000, 8, 3)
     for i in range(300):
         cells["many"].add(i << 20, 16, i)
@@ -91,6 +94,7 @@ def test_everything_goes_along(way: Way) -> None:
     assert new.call(4, "more") == 42 == cells["n"].value
     assert (cells["wide"].value, cells["small"][3], new.call(4, "cell", 4000)) == (1 << 100, -7, 99)
     assert (new.call(4, "find", 5), len(cells["t"])) == (6, 1)
+    assert (cells["flows"].items(), cells["flows"].forgotten) == ([(2, 2), (3, 3)], 1)
     assert (new.call(4, "short", 0x0A000001), new.call(4, "route", 7 << 20), new.call(4, "long", 3 << 126)) == (3, 7, 8)
     assert (new.call(4, "take"), len(cells["ring"]), cells["held"].used(2)) == (frames[0], 2, True)
     assert (bytes(cells["text"].view()), new.call(4, "byte")) == (b"said", ord("Z"))

@@ -21,6 +21,7 @@ STATES = (
     *(State(f"s{t}", "scalar", t) for t in (*INTS, BOOL)),
     State("arr", "array", U16, 8),
     State("tab", "table", U64, 4, U32),
+    State("lru", "lru", U64, 4, U32),
     State("lpm", "lpm", U32, 0, U32),
     State("blob", "blob", VOID),
     State("ring", "ring", PACKET, 4),
@@ -64,15 +65,20 @@ class Maker:
             U32: [
                 lambda: ops.Meta(U32, P, self.r.choice(["length", "headroom", "tailroom"])),
                 lambda: ops.LpmGet(U32, "lpm", self.expr(U32, depth), self.const(U32)),
-                lambda: ops.Count(self.r.choice(["ring", "tab", "buf", "blob"])),
+                lambda: ops.Count(self.r.choice(["ring", "tab", "lru", "buf", "blob"])),
                 lambda: ops.Random(),
             ],
             U64: [
                 lambda: ops.TableGet(U64, "tab", self.small(8), self.const(U64)),
+                lambda: ops.LruGet(U64, "lru", self.small(8), self.const(U64)),
                 lambda: ops.Meta(U64, P, "timestamp"),
             ],
             I64: [lambda: ops.Meta(I64, P, self.r.choice(ops.MARKS[1:]))],
-            BOOL: [lambda: ops.Meta(BOOL, P, "has_net"), lambda: ops.SlotUsed("slots", self.small(3))],
+            BOOL: [
+                lambda: ops.Meta(BOOL, P, "has_net"),
+                lambda: ops.SlotUsed("slots", self.small(3)),
+                lambda: ops.LruHas("lru", self.small(8)),
+            ],
         }
         return self.r.choice([*choices, *extra.get(t, [])])()
 
@@ -119,8 +125,8 @@ class Maker:
             lambda: (ops.Copy(P, "data", self.small(30), P, "data", self.small(30), self.small(20)),),
             lambda: (ops.CopyBlob(P, "data", self.small(30), "blob", Const(U64, self.r.randrange(9)), self.small(20)),),
             lambda: (ops.Store("arr", self.small(9), self.expr(U16, 2)),),
-            lambda: (ops.TablePut("vbool", "tab", self.small(8), self.expr(U64, 1)),),
-            lambda: (ops.TableDel("vbool", "tab", self.small(8)),),
+            lambda: (ops.TablePut("vbool", self.r.choice(["tab", "lru"]), self.small(8), self.expr(U64, 1)),),
+            lambda: (ops.TableDel("vbool", self.r.choice(["tab", "lru"]), self.small(8)),),
             lambda: (ops.BufPut("buf", self.expr(loaded, 1), order),),
             lambda: (ops.BufPutPacket("buf", P, "data", self.small(30), self.small(9)),),
             lambda: self.with_packet(q),
@@ -192,7 +198,8 @@ def play(target: str, program: Program, seed: int) -> list[Any]:
             packet.set_mark("net", r.randrange(-2, 20))
             packet.set_mark("mac", 0)
         engine.push(0, 0, packet.frame)
-        state = [cell.dump() for name, cell in engine.cells[0].items() if name not in ("lpm", "blob")]
+        state = [cell.dump() for name, cell in engine.cells[0].items() if name not in ("lpm", "lru", "blob")]
+        state.append((engine.cells[0]["lru"].forgotten, engine.cells[0]["lru"].items()))  # the order shows later
         seen.append((state, engine.drops(0), engine.drops(1), arena.held))
         seen.append([picture(Packet(arena, f)) for f in engine.cells[1]["got"].dump()])
         seen.append([picture(Packet(arena, f)) for f in engine.cells[0]["ring"].dump()])

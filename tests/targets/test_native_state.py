@@ -50,6 +50,51 @@ def test_table(key: Type, value: Type) -> None:
     assert table.items() == plain.items()
 
 
+@pytest.mark.parametrize(("key", "value"), TABLES, ids=str)
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_table_that_forgets(key: Type, value: Type, size: int) -> None:
+    k, state = loc("k", key), State("t", "lru", value, size, key)
+    has = ops.Select(U8, ops.LruHas("t", k), c(1, U8), c(0, U8))
+    unit = unit_of(
+        entry("ask", value, (ops.Return(ops.LruGet(value, "t", k, c(3, value))),), Param("k", key)),
+        entry("has", U8, (ops.Return(has),), Param("k", key)),
+        entry("put", U8, (ops.TablePut("", "t", k, c(9, value)), ops.Return(c(1, U8))), Param("k", key)),
+        entry("cut", U8, (ops.TableDel("", "t", k), ops.Return(c(1, U8))), Param("k", key)),
+        states=(state,),
+    )
+    engine, plain, r = start("native", alone(unit)), store.LruTable(key, value, size), random.Random(5)
+    table = engine.cells[0]["t"]
+    keys = [key.wrap(x) for x in [*range(24), 1 << 63, key.mask, *(r.getrandbits(128) for _ in range(20))]]
+    for step in range(1500):
+        x, v = r.choice(keys), value.wrap(r.getrandbits(128))
+        action = r.randrange(7)
+        if action == 0:
+            assert table.set(x, v) == plain.set(x, v) is True
+        elif action == 1:
+            assert table.delete(x) == plain.delete(x)
+        elif action == 2:
+            engine.call(0, "put", x)
+            plain.set(x, 9)
+        elif action == 3:
+            engine.call(0, "cut", x)
+            plain.delete(x)
+        elif action == 4:
+            assert engine.call(0, "ask", x) == plain.find(x, 3)
+        elif action == 5:
+            assert engine.call(0, "has", x) == plain.use(x)
+        else:
+            assert table.use(x) == plain.use(x)
+        y = r.choice(keys)
+        assert (y in table, table.get(y, 3), len(table)) == (y in plain, plain.get(y, 3), len(plain))
+        assert table.dump() == plain.dump()
+        if step % 400 == 399:
+            rows = table.dump()
+            table.clear()
+            assert (len(table), table.items(), table.forgotten) == (0, [], rows[0])
+            table.load(rows)
+    assert table.items() == plain.items() and plain.forgotten > 0
+
+
 def lpm(key: Type) -> tuple[Any, Any]:
     unit = unit_of(
         entry("look", U32, (ops.Return(ops.LpmGet(U32, "t", loc("k", key), c(77))),), Param("k", key)),

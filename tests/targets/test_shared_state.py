@@ -18,7 +18,7 @@ from mezzo.packet.arena import Arena
 from mezzo.targets import native
 from mezzo.targets.kernel import Part
 from mezzo.targets.kernel.common import common_of
-from mezzo.targets.kernel.layout import looked_at
+from mezzo.targets.kernel.layout import looked_at, lru_entries
 from mezzo.targets.kernel.roads import Wire
 from mezzo.targets.native.common import Common
 from mezzo.targets.native.run import inherit
@@ -185,23 +185,26 @@ def test_arrays(both: Any, type: Type, size: int) -> None:
 TABLES = [(U8, U8), (U16, I64), (U32, U128), (U48, U32), (U64, U16), (U128, U64), (U64, U48)]
 
 
+@pytest.mark.parametrize("kind", ["table", "lru"])
 @pytest.mark.parametrize(("key", "value"), TABLES, ids=str)
-def test_tables(both: Any, key: Type, value: Type) -> None:
-    """The kernel puts 7 for the first byte; native code and Python do anything: all agree with a dictionary."""
-    k, v = loc("k", key), loc("v", value)
+def test_tables(both: Any, key: Type, value: Type, kind: str) -> None:
+    """The kernel puts 7 for the first byte; native code and Python do anything: all agree with a dictionary.  One that
+    forgets has room for more than it says, and forgets nothing here."""
+    k, v, forgets = loc("k", key), loc("v", value), kind == "lru"
+    get, has = (ops.LruGet, ops.LruHas) if forgets else (ops.TableGet, ops.TableHas)
     more = (
-        entry("get", value, (ops.Return(ops.TableGet(value, "t", k, c(3, value))),), Param("k", key)),
-        entry("has", U8, (ops.Return(ops.Select(U8, ops.TableHas("t", k), c(1, U8), c(0, U8))),), Param("k", key)),
+        entry("get", value, (ops.Return(get(value, "t", k, c(3, value))),), Param("k", key)),
+        entry("has", U8, (ops.Return(ops.Select(U8, has("t", k), c(1, U8), c(0, U8))),), Param("k", key)),
         entry("put", U8, (ops.TablePut("d", "t", k, v), *_told()), Param("k", key), Param("v", value)),
         entry("cut", U8, (ops.TableDel("d", "t", k), *_told()), Param("k", key)),
         entry("count", U32, (ops.Return(ops.Count("t")),)),
     )
     put = ops.TablePut("", "t", ops.Cast(key, ops.PLoad(U8, P, "data", c(0))), c(7, value))
-    it = both(unit((put,), *more, states=(State("t", "table", value, 20, key),)), before=1)
+    it = both(unit((put,), *more, states=(State("t", kind, value, 20, key),)), before=1)
     table, known, r = it.cells["t"], dict[int, int](), random.Random(3)
     for _ in range(300):
         k_, v_, action = r.randrange(30), value.wrap(r.getrandbits(128)), r.randrange(5)
-        room = k_ in known or len(known) < 20
+        room = forgets or k_ in known or len(known) < 20
         if action == 0:
             assert it.arrive(k_) == PASS
         elif action == 1:
@@ -217,8 +220,58 @@ def test_tables(both: Any, key: Type, value: Type) -> None:
         asked = r.randrange(30)
         assert it.ask("get", asked) == table.get(asked, 3) == known.get(asked, 3)
         assert it.ask("has", asked) == (asked in known) == (asked in table)
-        assert it.ask("count") == len(table) == len(known)
+        assert it.ask("count") == min(len(known), 20) and len(table) == len(known)
     assert table.items() == sorted(known.items())
+    assert not forgets or table.forgotten == 0
+
+
+WIDE = ops.Cast(U32, ops.PLoad(U16, P, "data", c(0)))
+
+
+@pytest.mark.parametrize("size", [1, 30, 3000])
+def test_what_a_map_forgets(both: Any, size: int) -> None:
+    """It holds at least what it should, not much more, and the count adds up; levels and Python take turns."""
+    put = ops.TablePut("", "t", WIDE, ops.Cast(U64, WIDE))
+    more = entry("cut", U8, (ops.TableDel("d", "t", loc("k", U32)), *_told()), Param("k", U32))
+    it = both(unit((put,), more, states=(State("t", "lru", U64, size, U32),)), before=1)
+    table, gone = it.cells["t"], 0
+    for made, k in enumerate(range(5 * size + 2000), 1):
+        data = k.to_bytes(2, "big") + FRAME[2:]
+        if k % 3 == 0:
+            it.engine.push(it.number, 0, it.engine.arena.make_from(data).frame)
+        elif k % 3 == 1:
+            assert bpf.test_run(it.part.fd, b"", data).verdict == PASS
+        else:
+            assert table.set(k, k)
+        if k % 100 == 50:
+            gone += bool(it.ask("cut", k - k % 3)) + table.delete(k - 3)
+        else:
+            assert table.get(k) == k
+        if made <= size:
+            assert len(table) == made - gone and table.forgotten == 0
+        if k % 500 == 499:
+            assert min(size, made - gone) - 60 <= len(table) <= lru_entries(size)
+            assert table.forgotten == made - gone - len(table)
+    forgotten, rows = table.dump()
+    assert forgotten > 0 and all(k == v for k, v in rows)
+    table.clear()
+    assert (len(table), table.forgotten) == (0, forgotten)
+    table.load((forgotten, rows))
+    assert (table.items(), table.forgotten) == (rows[-size:], forgotten + len(rows) - len(rows[-size:]))
+
+
+def test_a_map_knows_what_was_used(both: Any) -> None:
+    """A look by a program keeps an entry; one from Python does not."""
+    has = ops.Set("x", ops.Select(U8, ops.LruHas("t", c(7)), c(1, U8), c(0, U8)))
+    put = ops.TablePut("", "t", WIDE, c(7, U64))
+    for steps, kept in (((put, has), True), ((put,), False)):
+        it = both(unit(steps, states=(State("t", "lru", U64, 1000, U32),)))
+        table = it.cells["t"]
+        table.set(7, 1)
+        for k in range(10, 12_010):
+            bpf.test_run(it.part.fd, b"", k.to_bytes(2, "big") + FRAME[2:])
+            _ = 7 in table
+        assert (7 in table) is kept
 
 
 def test_a_table_is_read_in_a_few_calls(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ from mezzo.tools._watch import Watch, lines, readings, si
 from tests.runtime.controlled import running
 
 TEXT = """ControlSocket(UNIX, {}); InfiniteSource(LIMIT 5) -> c :: Counter -> q :: Queue(20); Idle -> u :: Null;
-u -> Discard; q -> Unqueue(ACTIVE false) -> Discard; rt :: RadixIPLookup(0/0 0); Idle -> rt -> Discard;"""
+u -> Discard; q -> Unqueue(ACTIVE false) -> Discard; rt :: RadixIPLookup(0/0 0); Idle -> rt -> Discard;
+s :: Script(TYPE PASSIVE);"""
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,15 @@ def test_watching(mezzo, where):
     ]
 
 
+def test_values_do_not_steer_the_terminal(where, capsys):
+    with Client(where) as client:
+        client.write("s.set", b"x a\x1b[2J\x07b")
+        shell = Shell(client, "")
+        shell.run("s.get x")
+        print(*lines({"x": client.text("s.get", "x")}, {"x": None}))
+    assert "\x1b" not in (shown := capsys.readouterr().out) and shown.count("a·[2J·b") == 2
+
+
 def test_rates():
     now = iter([10.0, 10.5, 11.0])
     watch = Watch(lambda: next(now))
@@ -151,6 +161,12 @@ def echo(connection: socket.socket) -> None:
         connection.sendall(data)
 
 
+def talk_on(connection: socket.socket, first: bytes, more: bytes) -> None:
+    connection.sendall(first)
+    while True:
+        connection.sendall(more)
+
+
 STRANGERS = {
     "silence": (lambda c: c.recv(1), "says nothing"),
     "echo": (echo, "says nothing"),
@@ -168,6 +184,14 @@ STRANGERS = {
     "stops in the middle": (
         lambda c: (c.sendall(b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA 9\r\nabc"), echo_nothing(c)),
         "middle",
+    ),
+    "a message without end": (
+        lambda c: talk_on(c, b"Click::ControlSocket/1.3\r\n", b"200-x\r\n" * 1000),
+        "does not end",
+    ),
+    "data that comes for ever": (
+        lambda c: talk_on(c, b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA 999999999\r\n", b"x"),
+        "in the middle",
     ),
     "data without end": (
         lambda c: c.sendall(b"Click::ControlSocket/1.3\r\n200 fine\r\nDATA " + b"9" * 5000 + b"\r\n"),

@@ -23,7 +23,8 @@ MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, MAP_NEXT_KEY, PROG_LOAD, TEST_RU
 PROG_NEXT_ID, PROG_BY_ID, INFO_BY_FD, BTF_LOAD = 11, 13, 15, 18
 MAP_FREEZE, MAP_LOOKUP_BATCH, MAP_UPDATE_BATCH = 22, 24, 26
 LINK_CREATE, LINK_UPDATE, LINK_BY_ID, LINK_NEXT_ID, LINK_DETACH = 28, 29, 30, 31, 34
-MAP_HASH, MAP_ARRAY, MAP_PROG_ARRAY, MAP_PERCPU_ARRAY, MAP_LPM, MAP_DEVMAP, MAP_XSK = 1, 2, 3, 6, 11, 14, 17
+MAP_HASH, MAP_ARRAY, MAP_PROG_ARRAY, MAP_PERCPU_ARRAY, MAP_LRU, MAP_LPM, MAP_DEVMAP, MAP_XSK = 1, 2, 3, 6, 9, 11, 14, 17
+ONLY_NEW = 1  # BPF_NOEXIST: a flag of an update
 PROG_XDP = 6
 ATTACH_XDP = 37
 LINK_XDP = 6
@@ -109,6 +110,15 @@ def _element(command: int, fd: int, key: bytes, value: ctypes.Array[ctypes.c_cha
 
 def map_put(fd: int, key: bytes, value: bytes) -> None:
     _element(MAP_UPDATE, fd, key, ctypes.create_string_buffer(value, len(value)))
+
+
+def map_put_new(fd: int, key: bytes, value: bytes) -> bool:
+    """False, and nothing done, where the key is there."""
+    try:
+        _element(MAP_UPDATE, fd, key, ctypes.create_string_buffer(value, len(value)), ONLY_NEW)
+    except FileExistsError:
+        return False
+    return True
 
 
 def map_get(fd: int, key: bytes, size: int) -> bytes | None:

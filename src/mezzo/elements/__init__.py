@@ -41,6 +41,7 @@ from mezzo.elements.element import (
     ConfigError,
     Element,
     Handler,
+    LRUTable,
     Port,
     Ring,
     Slots,
@@ -89,12 +90,13 @@ frame_size, prefetch_frame = map(_packet_only, ("frame_size", "prefetch_frame"))
 __all__ = [
     "KILL", "LPM", "NO_FRAME", "REQUIRED", "U8", "U16", "U32", "U64", "AnnoOffset", "Arg", "Array", "Bandwidth",
     "Blob", "Bool", "Buffer", "ConfigError", "Data", "Duration", "Element", "Env", "EtherAddress", "Fixed",
-    "Handler", "IPAddress", "IPPrefix", "Int", "Kind", "Many", "Named", "OneOf", "Packet", "Port", "Raw", "Rest",
-    "Ring", "Slots", "Table", "Text", "Word", "atomic_add_u64", "atomic_swap_u32", "bounded", "checksum_adjust",
-    "entry", "flag", "frame_address", "frame_size", "i64", "libc", "load_acquire_u32", "load_acquire_u64",
-    "mem_copy", "mem_sum16", "mem_u8", "mem_u16", "mem_u32", "mem_u64", "mem_zero", "now", "prefetch_frame",
-    "python", "random", "randrange", "rare", "read", "set_mem_u8", "set_mem_u16", "set_mem_u32", "set_mem_u64",
-    "store_release_u32", "store_release_u64", "u8", "u16", "u32", "u48", "u64", "u128", "walltime", "write",
+    "Handler", "IPAddress", "IPPrefix", "Int", "Kind", "LRUTable", "Many", "Named", "OneOf", "Packet", "Port",
+    "Raw", "Rest", "Ring", "Slots", "Table", "Text", "Word", "atomic_add_u64", "atomic_swap_u32", "bounded",
+    "checksum_adjust", "entry", "flag", "frame_address", "frame_size", "i64", "libc", "load_acquire_u32",
+    "load_acquire_u64", "mem_copy", "mem_sum16", "mem_u8", "mem_u16", "mem_u32", "mem_u64", "mem_zero", "now",
+    "prefetch_frame", "python", "random", "randrange", "rare", "read", "set_mem_u8", "set_mem_u16", "set_mem_u32",
+    "set_mem_u64", "store_release_u32", "store_release_u64", "u8", "u16", "u32", "u48", "u64", "u128", "walltime",
+    "write",
 ]  # fmt: skip
 
 

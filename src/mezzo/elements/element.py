@@ -53,24 +53,25 @@ class StateSpec:
 class _Sized:
     """`Array[u32, 256]`: what a subscript in a state annotation builds."""
 
-    def __init__(self, kind: str, shape: str) -> None:
-        self.kind, self.shape = kind, shape
+    def __init__(self, name: str, kind: str, shape: str) -> None:
+        self.name, self.kind, self.shape = name, kind, shape
 
     def __getitem__(self, given: Any) -> StateSpec:
         parts = list(given) if isinstance(given, tuple) else [given]
         if len(parts) != len(self.shape.split(",")):
-            raise TypeError(f"{self.kind.title()} is written with [{self.shape}]")
+            raise TypeError(f"{self.name} is written with [{self.shape}]")
         key = parts.pop(0) if self.shape.startswith("key") else None
         type_ = parts.pop(0) if "type" in self.shape else VOID
         return StateSpec(self.kind, type_, parts[0] if parts else 0, key)
 
 
-Array = _Sized("array", "type, size")
-Table = _Sized("table", "key, type, size")
-Ring = _Sized("ring", "size")
-Slots = _Sized("slots", "size")
-Buffer = _Sized("buffer", "size")
-LPM = _Sized("lpm", "key")
+Array = _Sized("Array", "array", "type, size")
+Table = _Sized("Table", "table", "key, type, size")
+LRUTable = _Sized("LRUTable", "lru", "key, type, size")
+Ring = _Sized("Ring", "ring", "size")
+Slots = _Sized("Slots", "slots", "size")
+Buffer = _Sized("Buffer", "buffer", "size")
+LPM = _Sized("LPM", "lpm", "key")
 Blob = StateSpec("blob", VOID)
 
 

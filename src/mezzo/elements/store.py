@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from mezzo.ir.module import State
+from mezzo.ir.module import TABLES, State
 from mezzo.ir.types import Type
 
 
@@ -79,6 +79,45 @@ class Table:
         self.clear()
         for key, value in items:
             self.set(key, value)
+
+
+class LruTable(Table):
+    """A table that forgets: where a new key finds no room, the entry goes that was used longest ago.
+
+    Uses are what packet code does to an entry (`use`, `find`, and `set`, which is one whoever says it); `get`, `in` and
+    the rest look without being one.  `entries` has the one used longest ago first."""
+
+    def __init__(self, key: Type, type: Type, capacity: int) -> None:
+        super().__init__(key, type, capacity)
+        self.forgotten = 0  # entries that went for want of room
+
+    def use(self, key: int) -> bool:
+        """Whether it is there; if so it is the one used last."""
+        if key not in self.entries:
+            return False
+        self.entries[key] = self.entries.pop(key)
+        return True
+
+    def find(self, key: int, default: int) -> int:
+        """`get`, as a use."""
+        return self.entries[key] if self.use(key) else default
+
+    def set(self, key: int, value: int) -> bool:
+        """Always True."""
+        if not self.use(key) and len(self.entries) >= self.capacity:
+            del self.entries[next(iter(self.entries))]
+            self.forgotten += 1
+        return super().set(key, value)
+
+    def dump(self) -> Any:
+        """How many it forgot, and what it has, used longest ago first."""
+        return self.forgotten, list(self.entries.items())
+
+    def load(self, content: Any) -> None:
+        """What finds no room counts as forgotten."""
+        forgotten, items = content
+        self.forgotten = forgotten
+        super().load(items)
 
 
 class Lpm:
@@ -283,9 +322,9 @@ def make_cell(state: State) -> Any:
         return Scalar(state.type)
     if state.kind == "array":
         return Array(state.type, state.size)
-    if state.kind == "table":
+    if state.kind in TABLES:
         assert state.key is not None
-        return Table(state.key, state.type, state.size)
+        return (Table if state.kind == "table" else LruTable)(state.key, state.type, state.size)
     if state.kind == "lpm":
         assert state.key is not None
         return Lpm(state.key)

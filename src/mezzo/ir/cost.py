@@ -21,7 +21,8 @@ OPS: dict[type[ops.Node], int] = {ops.Const: 0, ops.Local: 0, ops.Cast: 0, ops.E
 MEMORY: dict[type[ops.Node], int] = {
     ops.PLoad: 3, ops.PStore: 3, ops.Meta: 2, ops.MetaSet: 2, ops.MarkClear: 1, ops.Anno: 1, ops.AnnoSet: 1,
     ops.Resize: 8, ops.Get: 1, ops.Put: 1, ops.Index: 3, ops.Store: 3, ops.TableGet: 20, ops.TableHas: 20,
-    ops.TablePut: 40, ops.TableDel: 40, ops.LpmGet: 20, ops.Count: 1, ops.SlotUsed: 3, ops.SlotPut: 4, ops.SlotTake: 4,
+    ops.TablePut: 40, ops.TableDel: 40, ops.LruGet: 30, ops.LruHas: 30, ops.LpmGet: 20, ops.Count: 1, ops.SlotUsed: 3,
+    ops.SlotPut: 4, ops.SlotTake: 4,
     ops.BlobLoad: 3, ops.Random: 6, ops.Ready: 6, ops.Make: 20, ops.MakeFrom: 20, ops.Clone: 20 + FRAME // 8,
     ops.Emit: 4, ops.Kill: 8, ops.Pull: 6, ops.RingPush: 5, ops.RingPop: 5, ops.BufPut: 4, ops.BufPutPacket: 6,
     ops.Copy: 10, ops.CopyBlob: 8, ops.Sum16: 6, ops.Wake: 4, ops.TimerSet: 10, ops.TimerClear: 4, ops.WallTime: 2,

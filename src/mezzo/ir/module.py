@@ -21,7 +21,8 @@ if TYPE_CHECKING:  # a program whose code is on disk needs no ops, and their cla
 #   timer()                init(): once at the start                  ready() -> bool: is there room for a packet
 ROLES = ("process", "push", "pull", "task", "timer", "init", "ready")
 
-STATE_KINDS = ("scalar", "array", "table", "lpm", "ring", "slots", "buffer", "blob")
+STATE_KINDS = ("scalar", "array", "table", "lru", "lpm", "ring", "slots", "buffer", "blob")
+TABLES = ("table", "lru")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Function:
 class State:
     """One named piece of state.
 
-    scalar: type.  array: type x size.  table: key -> type, at most `size` entries.  lpm: key -> type (u32 values).
+    scalar: type.  array: type x size.  table: key -> type, at most `size` entries.  lru: a table that forgets the entry
+    used longest ago where it has no room.  lpm: key -> type (u32 values).
     ring, slots: `size` packets.  buffer: `size` bytes.  blob: read-only bytes, bound at build (not part of the code).
     """
 

@@ -134,6 +134,12 @@ from mezzo.ir.values import (
     LpmGet as LpmGet,
 )
 from mezzo.ir.values import (
+    LruGet as LruGet,
+)
+from mezzo.ir.values import (
+    LruHas as LruHas,
+)
+from mezzo.ir.values import (
     Meta as Meta,
 )
 from mezzo.ir.values import (
@@ -403,7 +409,8 @@ class Store(Stmt):
 
 @node
 class TablePut(Stmt):
-    """Inserts or replaces; the bool local `done` says whether it fits ('' when nobody asks)."""
+    """Inserts or replaces; the bool local `done` says whether it fits ('' when nobody asks).  A table that forgets has
+    room for it always, and it is a use."""
 
     done: str
     state: str

@@ -13,7 +13,7 @@ from itertools import pairwise
 from mezzo.base import MezzoError
 from mezzo.ir import ops
 from mezzo.ir.lines import META, RESIZE, Line
-from mezzo.ir.module import Function, Param, State, Unit
+from mezzo.ir.module import TABLES, Function, Param, State, Unit
 from mezzo.ir.parse_expr import Declared, ExprParser, dotted
 from mezzo.ir.types import BOOL, PACKET, TYPES, U32, U64, VOID, Type
 
@@ -235,7 +235,7 @@ class _BodyParser(ExprParser):
 
     def state_call(self, state: State, line: Line) -> ops.Stmt:
         word = line.name()
-        if state.kind == "table":
+        if state.kind in TABLES:
             return self.table_change("", state, word, line)
         if word == "put_packet":
             return self.put_packet(state, line)
@@ -248,7 +248,7 @@ class _BodyParser(ExprParser):
         if word == "delete":
             return ops.TableDel(done, state.name, self.args(line, 1)[0])
         if word != "put":
-            line.fail(f"a table has no `{word}`")
+            line.fail(f"a {state.kind} has no `{word}`")
         key, value = self.args(line, 2)
         return ops.TablePut(done, state.name, key, value)
 
@@ -299,10 +299,10 @@ class _BodyParser(ExprParser):
 
     def from_state(self, name: str, line: Line) -> ops.Stmt:
         line.take("self")
-        state = self.state(line, "table", "ring", "slots")
+        state = self.state(line, *TABLES, "ring", "slots")
         line.take(".")
         word = line.name()
-        if state.kind == "table":
+        if state.kind in TABLES:
             made = self.table_change(name, state, word, line)
             self.types[name] = BOOL
             return made

@@ -176,7 +176,12 @@ class ExprParser:
 
     def table_get(self, line: Line, state: State) -> ops.Expr:
         key, default = self.args(line, 2)
-        return ops.TableGet(state.type, state.name, key, default)
+        made = ops.LruGet if state.kind == "lru" else ops.TableGet
+        return made(state.type, state.name, key, default)
+
+    def table_has(self, line: Line, state: State) -> ops.Expr:
+        (key,) = self.args(line, 1)
+        return (ops.LruHas if state.kind == "lru" else ops.TableHas)(state.name, key)
 
     def lpm_get(self, line: Line, state: State) -> ops.Expr:
         key, default = self.args(line, 2)
@@ -255,7 +260,7 @@ _LEADS: dict[str, Callable[[ExprParser, Line], ops.Expr]] = {
 }
 _STATE_READS: dict[str, Callable[[ExprParser, Line, State], ops.Expr]] = {
     "get": ExprParser.table_get,
-    "has": lambda p, line, s: ops.TableHas(s.name, p.args(line, 1)[0]),
+    "has": ExprParser.table_has,
     "lookup": ExprParser.lpm_get,
     "count": ExprParser.count,
     "used": lambda p, line, s: ops.SlotUsed(s.name, p.args(line, 1)[0]),

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from mezzo.base import Reporter, Span
 from mezzo.ir import ops
 from mezzo.ir.lines import META, NAME
-from mezzo.ir.module import STATE_KINDS, Function, State, Unit
+from mezzo.ir.module import STATE_KINDS, TABLES, Function, State, Unit
 from mezzo.ir.rules import (
     AnnoAt,
     APacket,
@@ -98,8 +98,10 @@ ROWS: dict[type[ops.Node], Row] = {
     ops.Index: {"state": StateOf(("array",)), "type": Elem(), "index": _N32},
     ops.TableGet: {"state": StateOf(("table",)), "type": Elem(), "key": Key(), "default": Elem()},
     ops.TableHas: {"state": StateOf(("table",)), "key": Key(), "type": Exactly(BOOL)},
+    ops.LruGet: {"state": StateOf(("lru",)), "type": Elem(), "key": Key(), "default": Elem()},
+    ops.LruHas: {"state": StateOf(("lru",)), "key": Key(), "type": Exactly(BOOL)},
     ops.LpmGet: {"type": Exactly(U32), "state": StateOf(("lpm",)), "key": Key(), "default": _N32},
-    ops.Count: {"state": StateOf(("ring", "table", "buffer", "blob")), "type": Exactly(U32)},
+    ops.Count: {"state": StateOf(("ring", *TABLES, "buffer", "blob")), "type": Exactly(U32)},
     ops.SlotUsed: {"state": StateOf(("slots",)), "index": _N32, "type": Exactly(BOOL)},
     ops.BlobLoad: {"type": IsType("bytes"), "state": StateOf(("blob",)), "offset": _N64, "order": _ORDER},
     ops.Now: {"type": Exactly(U64)},
@@ -138,8 +140,8 @@ ROWS: dict[type[ops.Node], Row] = {
     ops.Pull: {"port": _N32, "name": Born(PACKET)},
     ops.Put: {"state": StateOf(("scalar",)), "value": Elem()},
     ops.Store: {"state": StateOf(("array",)), "index": _N32, "value": Elem()},
-    ops.TablePut: {"state": StateOf(("table",)), "key": Key(), "value": Elem(), "done": Born(BOOL, optional=True)},
-    ops.TableDel: {"state": StateOf(("table",)), "key": Key(), "done": Born(BOOL, optional=True)},
+    ops.TablePut: {"state": StateOf(TABLES), "key": Key(), "value": Elem(), "done": Born(BOOL, optional=True)},
+    ops.TableDel: {"state": StateOf(TABLES), "key": Key(), "done": Born(BOOL, optional=True)},
     ops.RingPush: {"state": StateOf(("ring",)), "packet": APacket(), "front": Flag()},
     ops.RingPop: {"state": StateOf(("ring",)), "back": Flag(), "name": Born(PACKET)},
     ops.SlotPut: {"state": StateOf(("slots",)), "index": _N32, "packet": APacket()},
@@ -257,11 +259,11 @@ def _state(state: State) -> Iterator[str]:
         yield "is not a name"
     if state.kind not in STATE_KINDS:
         yield f"is a {state.kind!r}; kinds are {', '.join(STATE_KINDS)}"
-    if state.kind in ("scalar", "array", "table") and state.type.bits == 0:
+    if state.kind in ("scalar", "array", *TABLES) and state.type.bits == 0:
         yield f"cannot hold {state.type}"
-    if state.kind in ("table", "lpm") and (state.key is None or not state.key.is_int):
+    if state.kind in (*TABLES, "lpm") and (state.key is None or not state.key.is_int):
         yield f"has the key {state.key}; it must be an integer"
-    if state.kind in ("array", "table", "ring", "slots", "buffer") and state.size < 1:
+    if state.kind in ("array", *TABLES, "ring", "slots", "buffer") and state.size < 1:
         yield f"has the size {state.size}; it must be at least 1"
 
 

@@ -240,6 +240,8 @@ _EXPRS: dict[type[ops.Expr], _Row] = {
     ops.Index: lambda p, n: f"self.{n.state}[{p.top(n.index)}]",
     ops.TableGet: lambda p, n: f"self.{n.state}.get({_args(p, (n.key, n.default))})",
     ops.TableHas: lambda p, n: f"self.{n.state}.has({p.top(n.key)})",
+    ops.LruGet: lambda p, n: f"self.{n.state}.get({_args(p, (n.key, n.default))})",
+    ops.LruHas: lambda p, n: f"self.{n.state}.has({p.top(n.key)})",
     ops.LpmGet: lambda p, n: f"self.{n.state}.lookup({_args(p, (n.key, n.default))})",
     ops.Count: lambda p, n: f"self.{n.state}.count()",
     ops.SlotUsed: lambda p, n: f"self.{n.state}.used({p.top(n.index)})",

@@ -235,6 +235,25 @@ class TableHas(Expr):
 
 
 @node
+class LruGet(Expr):
+    """As TableGet, of a table that forgets: an entry that is found is the one used last from now on."""
+
+    type: Type
+    state: str
+    key: Expr
+    default: Expr
+
+
+@node
+class LruHas(Expr):
+    """As TableHas, and a use as LruGet is."""
+
+    state: str
+    key: Expr
+    type: Type = BOOL
+
+
+@node
 class LpmGet(Expr):
     """The value of the longest prefix that holds `key`, or `default`."""
 

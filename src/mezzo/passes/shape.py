@@ -12,8 +12,8 @@ from mezzo.ir.spec import ROWS
 
 # These can fault, act, or give another value the next time.
 ACTS = (
-    ops.PLoad, ops.Sum16, ops.Index, ops.SlotUsed, ops.BlobLoad, ops.Call, ops.Host, ops.Random, ops.MemLoad,
-    ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame, ops.FrameAddress,
+    ops.PLoad, ops.Sum16, ops.Index, ops.SlotUsed, ops.BlobLoad, ops.Call, ops.Host, ops.Random, ops.LruGet,
+    ops.LruHas, ops.MemLoad, ops.MemSum16, ops.Atomic, ops.Libc, ops.TakeFrame, ops.FrameAddress,
 )  # fmt: skip
 N = TypeVar("N", bound=ops.Node)
 

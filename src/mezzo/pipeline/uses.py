@@ -22,8 +22,9 @@ from mezzo.ir.module import Function, Unit
 from mezzo.ir.spec import nodes
 
 ROLES = ("process", "push", "pull", "task", "timer", "ready")
-READS = ("Get", "Index", "TableGet", "TableHas", "LpmGet", "SlotUsed", "BlobLoad", "CopyBlob", "MakeFrom")
-WRITES = ("Put", "Store", "TablePut", "TableDel", "SlotPut", "SlotTake", "BufPut", "BufPutPacket")
+USES = ("LruGet", "LruHas")  # who looks changes the order in which entries are forgotten
+READS = ("Get", "Index", "TableGet", "TableHas", *USES, "LpmGet", "SlotUsed", "BlobLoad", "CopyBlob", "MakeFrom")
+WRITES = ("Put", "Store", "TablePut", "TableDel", *USES, "SlotPut", "SlotTake", "BufPut", "BufPutPacket")
 
 
 def ops_used(unit: Unit) -> frozenset[str]:
@@ -87,7 +88,7 @@ def _own(unit: Unit, node: object) -> Iterator[str]:
     kind = type(node).__name__
     if kind in READS:
         yield f"read:{node.state}"  # type: ignore[attr-defined]
-    elif kind in WRITES:
+    if kind in WRITES:
         yield f"write:{node.state}"  # type: ignore[attr-defined]
     elif isinstance(node, ops.Count):
         yield f"{'len' if unit.state(node.state).kind == 'ring' else 'read'}:{node.state}"

@@ -30,7 +30,9 @@ LOAD_WIDE, CALL = 0x18, 0x85  # opcodes
 NUMBER, MAP, MAP_VALUE, FUNCTION = 0, 1, 2, 4  # what a wide load's source says
 HELPER, LOCAL = 0, 1  # what a call's source says
 RING = 27  # BPF_MAP_TYPE_RINGBUF
-KINDS = {bpf.MAP_HASH, bpf.MAP_ARRAY, bpf.MAP_PROG_ARRAY, bpf.MAP_LPM, bpf.MAP_DEVMAP, bpf.MAP_XSK, RING}
+KINDS = {
+    bpf.MAP_HASH, bpf.MAP_ARRAY, bpf.MAP_PROG_ARRAY, bpf.MAP_LRU, bpf.MAP_LPM, bpf.MAP_DEVMAP, bpf.MAP_XSK, RING,
+}  # fmt: skip
 FLAGS = bpf.NO_PREALLOC | bpf.READ_ONLY_PROG | bpf.MMAPABLE
 # Helpers by number: maps, time, random, tail call, CPU, redirect, sums, head, tail and bytes of the packet, loop, ring.
 HELPERS = {1, 2, 3, 5, 7, 8, 12, 23, 28, 44, 51, 54, 65, 125, 130, 131, 132, 133, 134, 181, 188, 189, 190}

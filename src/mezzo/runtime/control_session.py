@@ -35,7 +35,7 @@ OK, WARNINGS, UNIMPLEMENTED, NO_ELEMENT, NO_HANDLER, REFUSED = 200, 220, 501, 51
 DENIED, NO_ROUTER, UNSPECIFIED = 530, 540, 590
 MOST_ANSWERS, LONGEST = 4096, 200  # lines that are remembered, and their bytes
 ENOUGH, SLICE_S = 1 << 20, 0.001  # bytes of data, and time, after which a turn is over
-MOST_SHOWN = 2000  # characters of a message: it may quote all that a handler was given
+MOST_SHOWN, MOST_TOLD = 2000, 200  # characters and lines of a message: it may quote all that a handler was given
 FREE = {"QUIT", "HELP", "TOKEN", "http", "hangup"}  # commands that need no right
 HELP = (
     "Commands:",
@@ -203,6 +203,8 @@ class Session:
 
     def _trouble(self, code: int, head: str, text: str) -> None:
         lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) > MOST_TOLD:
+            lines = [*lines[:MOST_TOLD], f"{len(lines) - MOST_TOLD} more lines are not shown"]
         self._say(code, *([f"{head}:", *lines] if lines else [head]))
 
     def _hide(self, data: bytes) -> bytes:

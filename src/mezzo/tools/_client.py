@@ -18,6 +18,7 @@ from mezzo.base import Diagnostic, MezzoError
 
 GREETING = re.compile(rb"Click::ControlSocket/(\d+)\.(\d+)\s*$")
 LONGEST_LINE = 64 << 10
+MOST_LINES = 10_000  # of a message are kept
 PIECE = 1 << 20
 HOST_PORT = re.compile(r"(?:\[([^\]]+)\]|([^:/]*)):([0-9]{1,5})")
 MOST_DIGITS = 12  # of the length of an answer
@@ -178,9 +179,12 @@ class Client:
             line = self._line()
             if not line[:3].isdigit() or line[3:4] not in (b" ", b"-"):
                 raise self._strange(line)
-            lines.append(line[4:].decode("utf-8", "replace"))
+            if len(lines) < MOST_LINES:
+                lines.append(line[4:].decode("utf-8", "replace"))
             if line[3:4] == b" ":
                 break
+            if time.monotonic() > self._end:
+                raise self._late("does not end its answer")
         code = int(line[:3])
         if code >= 300:
             raise ControlError(code, "\n  ".join(lines))
@@ -207,6 +211,8 @@ class Client:
         return b"".join(parts)
 
     def _more(self, silence: str) -> bool:
+        if time.monotonic() > self._end:
+            raise self._late(silence)
         self._limit()
         try:
             data = self._socket.recv(PIECE)

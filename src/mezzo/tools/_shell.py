@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mezzo.base import MezzoError
 from mezzo.tools._client import Client, ControlError, ask_all, encoded
-from mezzo.tools._terminal import print_errors, table
+from mezzo.tools._terminal import harmless, print_errors, table
 from mezzo.tools._watch import readings
 
 HISTORY = 1000  # lines
@@ -80,12 +80,12 @@ class Shell:
     def do_read(self, text: str) -> None:
         path, _, argument = text.partition(" ")
         value = self.client.read(self._path(path), encoded(argument.strip())).decode("utf-8", "replace")
-        print(value, end="" if value.endswith("\n") else "\n")
+        print(harmless(value), end="" if value.endswith("\n") else "\n")
 
     def do_write(self, text: str) -> None:
         words = text.split(None, 1)
         answer = self.client.write(self._path(words[0] if words else ""), encoded(words[1]) if len(words) > 1 else b"")
-        print(answer)
+        print(harmless(answer))
 
     def do_watch(self, text: str) -> None:
         """`watch H… [every T] [times N]`."""
@@ -105,10 +105,10 @@ class Shell:
     def do_ls(self, text: str) -> None:
         if not text:
             for name in self.names():
-                print(f"{name}  {self.client.text(f'{name}.class')}")
+                print(harmless(f"{name}  {self.client.text(f'{name}.class')}"))
             return
         rows = self.handlers(text)
-        print(table(("handler", ""), rows))
+        print(harmless(table(("handler", ""), rows)))
 
     def do_help(self, text: str) -> None:
         print(self.help_text.strip())

@@ -13,7 +13,7 @@ from mezzo.base import Diagnostic
 BOLD, RED, YELLOW, PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 _CARET = re.compile(r"^ +\| .*\^")
 _SOURCE = re.compile(r"^ *\d* \|")
-# A file that is no text must not steer the terminal: control characters but newline and tab become dots.
+# What is no text must not steer the terminal: control characters but newline and tab become dots.
 _HARMLESS = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
@@ -27,9 +27,14 @@ def print_errors(diagnostics: Iterable[Diagnostic], stream: TextIO | None = None
     out = stream or sys.stderr
     colour = has_colour(out)
     for d in diagnostics:
-        text = d.render().translate(_HARMLESS)
+        text = harmless(d.render())
         print(paint(text, RED if d.severity == "error" else YELLOW) if colour else text, file=out)
     out.flush()
+
+
+def harmless(text: str) -> str:
+    """Text of somebody else's, for a terminal."""
+    return text.translate(_HARMLESS)
 
 
 def paint(text: str, colour: str) -> str:

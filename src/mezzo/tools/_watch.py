@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mezzo.tools._terminal import harmless
+
 NUMBER = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*")
 
 
@@ -41,7 +43,7 @@ def lines(values: Mapping[str, str], rates: Mapping[str, float | None]) -> list[
 
 
 def _value(text: str) -> str:
-    text = text.strip()
+    text = harmless(text.strip())
     if "\n" in text:
         return f"{text.splitlines()[0][:40]} …"
     return f"{int(text):,}" if re.fullmatch(r"-?\d{1,18}", text) else text

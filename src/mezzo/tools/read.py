@@ -16,6 +16,7 @@ import json
 import sys
 
 from mezzo.tools._client import Client, ask_all, client_arguments, connect, seconds
+from mezzo.tools._terminal import harmless
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def show(head: str, data: bytes) -> None:
-    """A value as it is, under its name where there are several; it ends with a line's end."""
+    """A value under its name where there are several, as it is but on a terminal; it ends with a line's end."""
+    if sys.stdout.isatty():
+        data = harmless(data.decode("utf-8", "replace")).encode()
     out = sys.stdout.buffer if hasattr(sys.stdout, "buffer") else None
     if head:
         print(f"{head}:", flush=True)

@@ -12,7 +12,7 @@ from mezzo.frontends.python.dialect import Dialect
 from mezzo.frontends.python.packet_calls import PacketCalls
 from mezzo.frontends.python.state_calls import StateCalls
 from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, cast, literal
-from mezzo.frontends.python.wording import describe, suggest
+from mezzo.frontends.python.wording import describe, kind_of, suggest
 from mezzo.ir import ops
 from mezzo.ir.types import BOOL, I64, PACKET, U16, U32, U64, Type
 
@@ -140,7 +140,7 @@ class Calls(PacketCalls, StateCalls, Dialect):
             if known is None:
                 have = ", ".join(m.split("_", 2)[2] for m in dir(self) if m.startswith(f"st_{owner.state.kind}_"))
                 near = suggest(method.name, have.split(", "))
-                self.fail(node, f"a {owner.state.kind} has no method `{method.name}`{near}", f"it has {have}")
+                self.fail(node, f"a {kind_of(owner.state)} has no method `{method.name}`{near}", f"it has {have}")
             return known(owner.state, node, wanted, name)  # type: ignore[no-any-return]
         if isinstance(owner, (Pkt, Place)):
             return self.packet_method(owner, method.name, node, name)

@@ -14,6 +14,7 @@ from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef
 from mezzo.frontends.python.wording import BUILTINS, EXPRESSIONS, describe, refusal, suggest
 from mezzo.ir import ops
 from mezzo.ir.builder import BodyBuilder
+from mezzo.ir.module import TABLES
 from mezzo.ir.types import BOOL, I64, U8, U32, U64, VOID, Type, by_width
 from mezzo.wire import headers
 from mezzo.wire.header import Field
@@ -122,7 +123,7 @@ class Expressions:
             return values.negate(ops.IsNone(value.expr, span=self.span(node)))
         if isinstance(value, Thing):
             return ops.TRUE if value.object else ops.FALSE
-        if isinstance(value, StateRef) and value.state.kind in ("ring", "table", "buffer", "blob"):
+        if isinstance(value, StateRef) and value.state.kind in ("ring", *TABLES, "buffer", "blob"):
             return values.compare("ne", ops.Count(value.state.name), ops.u32(0))
         self.fail(node, f"this is {describe(value)}, which is neither true nor false")
 
@@ -392,8 +393,9 @@ class Expressions:
 
     def membership(self, op: ast.cmpop, a: Value, b: Value, left: ast.expr, right: ast.expr) -> ops.Expr:
         test: ops.Expr
-        if isinstance(b, StateRef) and b.state.kind == "table" and b.state.key is not None:
-            test = ops.TableHas(b.state.name, self.fit(a, b.state.key, left, "the table's key"))
+        if isinstance(b, StateRef) and b.state.kind in TABLES and b.state.key is not None:
+            made = ops.LruHas if b.state.kind == "lru" else ops.TableHas
+            test = made(b.state.name, self.fit(a, b.state.key, left, "the table's key"))
         elif isinstance(b, Thing) and isinstance(b.object, (tuple, list, frozenset, set)):
             test = values.chain("or", [self.equals(a, self.constant(item, right), left, right) for item in b.object])
         else:

@@ -17,7 +17,8 @@ class StateCalls(Arguments):
     def st_table_get(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
         args = self.args(node, 1, 2, "table.get(key, default)")
         default = self.number(args[1], state.type) if len(args) == 2 else literal(0, state.type)
-        return Num(ops.TableGet(state.type, state.name, self.number(args[0], state.key), default))
+        made = ops.LruGet if state.kind == "lru" else ops.TableGet
+        return Num(made(state.type, state.name, self.number(args[0], state.key), default))
 
     def st_table_set(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
         key, value = self.args(node, 2, 2, "table.set(key, value)")
@@ -34,6 +35,8 @@ class StateCalls(Arguments):
         done = self.out.fresh("was") if wanted else ""
         self.out.add(ops.TableDel(done, state.name, self.number(key, state.key), span=self.span(node)))
         return Num(ops.Local(BOOL, done)) if wanted else NOTHING
+
+    st_lru_get, st_lru_set, st_lru_delete = st_table_get, st_table_set, st_table_delete
 
     def st_lpm_lookup(self, state: Any, node: ast.Call, wanted: bool, name: str) -> Value:
         args = self.args(node, 1, 2, "lpm.lookup(address, default)")

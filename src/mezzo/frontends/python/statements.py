@@ -20,10 +20,10 @@ from mezzo.frontends.python.values import (
     acts,
     default_type,
 )
-from mezzo.frontends.python.wording import STATEMENTS, describe, refusal, suggest
+from mezzo.frontends.python.wording import STATEMENTS, describe, kind_of, refusal, suggest
 from mezzo.ir import ops
 from mezzo.ir.builder import BodyBuilder
-from mezzo.ir.module import Function, Param, State
+from mezzo.ir.module import TABLES, Function, Param, State
 from mezzo.ir.types import BOOL, PACKET, U32, VOID, Type
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class FunctionTranslator(Calls):
             self.fail(target, "this cannot be assigned to in packet code")
 
     def hint_subscript(self, owner: Value) -> str:
-        if isinstance(owner, StateRef) and owner.state.kind == "table":
+        if isinstance(owner, StateRef) and owner.state.kind in TABLES:
             return f"write self.{owner.state.name}.set(key, value)"
         return ""
 
@@ -268,8 +268,8 @@ class FunctionTranslator(Calls):
 
     def not_scalar(self, name: str, state: State | None) -> tuple[str, str]:
         if state is not None:
-            change = {"array": f"self.{name}[index] = value", "table": f"self.{name}.set(key, value)"}
-            return f"the {state.kind} `{name}` is not assigned as a whole", "write " + change.get(
+            change = {"array": f"self.{name}[index] = value"} | dict.fromkeys(TABLES, f"self.{name}.set(key, value)")
+            return f"the {kind_of(state)} `{name}` is not assigned as a whole", "write " + change.get(
                 state.kind, f"self.{name}.…"
             )
         if name in type(self.unit.element).arguments:

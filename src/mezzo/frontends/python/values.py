@@ -182,7 +182,7 @@ def logic(op: str, a: ops.Expr, b: ops.Expr) -> ops.Expr:
 
 
 # Expressions that do something, and those that do or may fault.
-EFFECTS = (ops.Random, ops.Call, ops.Host, ops.Atomic, ops.Libc, ops.TakeFrame)
+EFFECTS = (ops.Random, ops.LruGet, ops.LruHas, ops.Call, ops.Host, ops.Atomic, ops.Libc, ops.TakeFrame)
 ACTING = (
     *EFFECTS, ops.PLoad, ops.Sum16, ops.Index, ops.BlobLoad, ops.SlotUsed, ops.MemLoad, ops.MemSum16,
     ops.FrameAddress,

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterable
 
 from mezzo.frontends.python.values import Lit, Method, Num, Pkt, Place, StateRef, Thing, Value, View
+from mezzo.ir.module import State
 from mezzo.ir.types import VOID, Type
 
 # kind of syntax -> (what it is called, what to write instead)
@@ -82,7 +83,7 @@ def describe(value: Value) -> str:
         case Place():
             return "a place in a packet; read it with .u16(offset) and its like"
         case StateRef():
-            return f"the {value.state.kind} `{value.state.name}`"
+            return f"the {kind_of(value.state)} `{value.state.name}`"
         case Method():
             return f"the method `{value.name}` and not its result {value.name}(…)"
         case Num():
@@ -98,6 +99,10 @@ def describe(value: Value) -> str:
         case Thing():
             return f"a {type(value.object).__name__} of configuration time"
     return "nothing"
+
+
+def kind_of(state: State) -> str:
+    return "table that forgets" if state.kind == "lru" else state.kind
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from mezzo.base import bpf
 from mezzo.elements import store
 from mezzo.ir.module import State
+from mezzo.ir.types import I64
 from mezzo.targets.kernel.layout import Layout, Place, key_bytes, mem_bytes
 from mezzo.targets.kernel.load import Maps
 
@@ -184,6 +185,65 @@ class Table:
         bpf.map_put_many(self.fd, b"".join(keys), b"".join(values), len(rows))
 
 
+class LruTable(Table):
+    """A hash of the kernel that forgets; a use is what a program looks for, and what anybody sets.
+
+    The kernel does not say how many it forgot: they are those that were made, less those deleted, less those there are.
+    Programs and native code count the first two in a word; what Python made is in `_mine`."""
+
+    def __init__(self, fd: int, state: State, views: Views, word: int) -> None:
+        super().__init__(fd, state)
+        self._views, self._word = views, word
+        self._mine = {"made": 0, "forgotten": 0}
+
+    def go_on(self, before: LruTable) -> None:
+        self._mine = before._mine
+
+    @property
+    def forgotten(self) -> int:
+        """Entries that went for want of room.  What packets do meanwhile may be counted later; it never goes down."""
+        made = self._mine["made"] + I64.wrap(self._views.get("state", self._word, 8))
+        self._mine["forgotten"] = max(self._mine["forgotten"], made - len(self))
+        return self._mine["forgotten"]
+
+    def use(self, key: int) -> bool:
+        return key in self
+
+    def find(self, key: int, default: int) -> int:
+        return self.get(key, default)
+
+    def set(self, key: int, value: int) -> bool:
+        """Always True."""
+        packed = self._pack(key), self._packed(value)
+        if key not in self and bpf.map_put_new(self.fd, *packed):
+            self._mine["made"] += 1
+        else:
+            bpf.map_put(self.fd, *packed)
+        return True
+
+    def delete(self, key: int) -> bool:
+        was = super().delete(key)
+        self._mine["made"] -= was
+        return was
+
+    def clear(self) -> None:
+        for key, _ in self._rows():
+            self._mine["made"] -= bpf.map_delete(self.fd, key)
+
+    def dump(self) -> Any:
+        """How many it forgot, and what it has; the order of use the kernel keeps for itself."""
+        return self.forgotten, self.items()
+
+    def load(self, content: Any) -> None:
+        """What finds no room counts as forgotten; it is for who comes before the packets."""
+        forgotten, items = content
+        kept = items[-self.capacity :]
+        super().load(kept)
+        forgotten += len(items) - len(kept)
+        counted = I64.wrap(self._views.get("state", self._word, 8))
+        self._mine.update(made=len(kept) + forgotten - counted, forgotten=forgotten)
+
+
 class Lpm(store.Lpm):
     """A trie of the kernel, which packet code only reads; Python keeps the prefixes too, and writes both.
 
@@ -270,10 +330,12 @@ def make_cell(views: Views, place: Place, state: State, given: Any, before: Any 
         cell = Sum(views, place, state, layout)
     elif state.kind in ("scalar", "array"):
         cell = (Scalar if state.kind == "scalar" else Array)(views, place, state)
+    elif state.kind == "lru":
+        cell = LruTable(fd, state, views, place.offset)
     else:
         cell = (Table if state.kind == "table" else Lpm)(fd, state)
     if before is None:
         cell.load(given.dump())
-    elif isinstance(cell, Sum | Lpm):
+    elif isinstance(cell, Sum | LruTable | Lpm):
         cell.go_on(before)
     return cell

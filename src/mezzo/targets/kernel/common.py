@@ -15,7 +15,7 @@ import mmap
 from collections.abc import Callable
 from typing import Any
 
-from mezzo.ir.module import Program, State
+from mezzo.ir.module import TABLES, Program, State
 from mezzo.ir.types import Type
 from mezzo.targets.kernel.layout import NAMES, mem_bytes
 from mezzo.targets.kernel.part import Part
@@ -121,8 +121,10 @@ def _share(found: Common, part: Part, views: _Mapped, key: Key, state: State, ce
     elif state.kind == "array":
         size = mem_bytes(state.type) * state.size
         found.bodies[key] = views.view(place.symbol)[place.offset : place.offset + size]
-    elif state.kind == "table":
+    elif state.kind in TABLES:
         found.hashes[key] = cell.fd
+        if state.kind == "lru":
+            found.counted[key] = place.offset
         found.faces[key] = _given(cell)
     else:
         found.faces[key] = lambda mine: Twice(mine, cell)

@@ -2,10 +2,13 @@
 
     @state     one value that Python maps into its memory: words of the runtime, then scalars and small arrays
     @lanes     a lane a CPU: scalars that packet code only adds to, drop counters, and room for bytes in passing
-    others     large arrays and blobs (one value each), tables (hash), prefixes (LPM trie)
+    others     large arrays and blobs (one value each), tables (hash, LRU hash), prefixes (LPM trie)
 
 One CPU writes a lane, so counting takes no atomic; Python adds the lanes up.  What packet code adds to and reads as
 well is in @state and added to atomically.  A scalar that is set is set plainly: of two CPUs the last one counts.
+
+A table that forgets has a word in @state too: entries made less entries deleted.  What is not there of these has been
+forgotten; the kernel does not count it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass, field
 from mezzo.base import bpf
 from mezzo.ir import ops
 from mezzo.ir.growth import growth
-from mezzo.ir.module import Function, Program, State, Unit
+from mezzo.ir.module import TABLES, Function, Program, State, Unit
 from mezzo.ir.spec import called, nodes
 from mezzo.ir.types import Type
 from mezzo.targets.native.text import ll_mem
@@ -30,6 +33,9 @@ LINE = 128  # lanes are so far apart: CPUs fetch cache lines in pairs
 SMALL_ARRAY = 4096  # bytes up to which an array lies in @state
 ROOM = 4096 + 64  # bytes in passing, a lane
 VARIABLES = 2048  # of loops, a lane
+# Entries of an LRU hash that a CPU may have put aside as free, and fetches at once (LOCAL_FREE_TARGET in Linux,
+# kernel/bpf/bpf_lru_list.c): it forgets entries when so many are not free, whatever others have put aside.
+AT_ONCE = 128
 PREFIXES = 1 << 22  # entries an LPM trie may have; it takes memory for those it has
 # Drops of every instance, before its own reasons.
 NAMES = ("no device", "up without socket", "no room for the record", "fault", "no output")
@@ -48,7 +54,8 @@ def key_bytes(state: State) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Byte `offset` of the value of map `symbol`; `is_lane`: in each lane."""
+    """Byte `offset` of the value of map `symbol`; `is_lane`: in each lane.  Of a table that forgets it is the offset of
+    its word in @state."""
 
     symbol: str
     offset: int = 0
@@ -85,12 +92,22 @@ class Layout:
 
 def lanes_needed() -> int:
     """A power of two, at least the number of the last CPU there may be, and one."""
+    return 1 << (cpus() - 1).bit_length()
+
+
+def cpus() -> int:
+    """How many CPUs there may be, as the kernel numbers them."""
     try:
         with open("/sys/devices/system/cpu/possible", encoding="ascii") as file:
-            last = int(file.read().strip().replace("-", ",").split(",")[-1])
+            return int(file.read().strip().replace("-", ",").split(",")[-1]) + 1
     except (OSError, ValueError):
-        last = (os.cpu_count() or 1) - 1
-    return 1 << last.bit_length()
+        return os.cpu_count() or 1
+
+
+def lru_entries(size: int) -> int:
+    """Entries of an LRU hash that forgets nothing while `size` are held: all CPUs but one may have some put aside, and
+    that one wants as many again."""
+    return size + AT_ONCE * cpus()
 
 
 def lay_out(
@@ -152,7 +169,7 @@ class _Plot:
         if place.symbol not in ("state", "lanes"):
             symbol = f"m{i}_{state.name}"
             self.maps[symbol], self.taken[symbol] = _map(state, 0), place.symbol
-            place = Place(symbol)
+            place = Place(symbol, place.offset)
         self.places[i, state.name] = place
 
     def _place(self, i: int, state: State, counted: bool) -> None:
@@ -164,10 +181,15 @@ class _Plot:
             self.shared = -(-self.shared // 8) * 8
             self.places[i, state.name] = Place("state", self.shared)
             self.shared += size * (1 if state.kind == "scalar" else count)
-        elif state.kind in ("array", "table", "lpm", "blob"):
+        elif state.kind in ("array", *TABLES, "lpm", "blob"):
             symbol = f"m{i}_{state.name}"
-            self.places[i, state.name] = Place(symbol)
+            self.places[i, state.name] = Place(symbol, self._word() if state.kind == "lru" else 0)
             self.maps[symbol] = _map(state, self.blobs.get((i, state.name), 0))
+
+    def _word(self) -> int:
+        at = -(-self.shared // 8) * 8
+        self.shared = at + 8
+        return at
 
     def layout(self) -> Layout | None:
         """None when there is no room in the layout before."""
@@ -195,6 +217,8 @@ def _map(state: State, length: int) -> Map:
         return Map(bpf.MAP_ARRAY, 4, max(length, 8), 1)
     if state.kind == "table":
         return Map(bpf.MAP_HASH, key_bytes(state), mem_bytes(state.type), state.size)
+    if state.kind == "lru":
+        return Map(bpf.MAP_LRU, key_bytes(state), mem_bytes(state.type), lru_entries(state.size))
     return Map(bpf.MAP_LPM, key_bytes(state), 4, PREFIXES, bpf.NO_PREALLOC)
 
 

@@ -194,32 +194,33 @@ def table_key(f: Frame, name: str, key: Expr) -> str:
     return slot
 
 
-def _found(f: Frame, name: str, key: str) -> str:
+def found(f: Frame, name: str, key: str) -> str:
+    """Where the value of a key lies, or null; to a map that forgets it is a use."""
     return f.t.helper(MAP_LOOKUP, f"ptr {f.map(f.state(name)[1].symbol)}", f"ptr {key}", result="ptr")
 
 
-def _at_found(f: Frame, found: str, type: str, default: str) -> str:
+def _at_found(f: Frame, place: str, type: str, default: str) -> str:
     """What lies at an address, or `default` where there is none."""
     t = f.t
     slot, some, done = t.slot(type), t.label("found"), t.label("looked")
     t.do(f"store {type} {default}, ptr {slot}")
-    t.branch(t.op(f"icmp ne ptr {found}, null"), some, done)
+    t.branch(t.op(f"icmp ne ptr {place}, null"), some, done)
     t.at(some)
-    t.do(f"store {type} {t.load(type, found)}, ptr {slot}")
+    t.do(f"store {type} {t.load(type, place)}, ptr {slot}")
     t.jump(done)
     t.at(done)
     return t.op(f"load {type}, ptr {slot}")
 
 
-def _table_get(f: Frame, e: ops.TableGet) -> str:
+def _table_get(f: Frame, e: ops.TableGet | ops.LruGet) -> str:
     key = table_key(f, e.state, e.key)
     default = f.as_mem(e.type, value(f, e.default))
-    return f.from_mem(e.type, _at_found(f, _found(f, e.state, key), ll_mem(e.type), default))
+    return f.from_mem(e.type, _at_found(f, found(f, e.state, key), ll_mem(e.type), default))
 
 
-def _table_has(f: Frame, e: ops.TableHas) -> str:
+def _table_has(f: Frame, e: ops.TableHas | ops.LruHas) -> str:
     key = table_key(f, e.state, e.key)
-    return f.t.op(f"icmp ne ptr {_found(f, e.state, key)}, null")
+    return f.t.op(f"icmp ne ptr {found(f, e.state, key)}, null")
 
 
 def _lpm_get(f: Frame, e: ops.LpmGet) -> str:
@@ -234,7 +235,7 @@ def _lpm_get(f: Frame, e: ops.LpmGet) -> str:
         size = min(32, type.bits - at)
         part = t.widen(t.op(f"lshr {ll(type)} {bits}, {at}") if at else bits, ll(type), f"i{size}")
         t.do(f"store volatile i{size} {part}, ptr {t.gep(slot, 4 + at // 8)}, align {size // 8}")
-    return _at_found(f, _found(f, e.state, slot), "i32", default)
+    return _at_found(f, found(f, e.state, slot), "i32", default)
 
 
 def _count(f: Frame, e: ops.Count) -> str:
@@ -295,6 +296,8 @@ EXPR: dict[Any, Callable[[Frame, Any], str]] = {
     ops.Index: _index,
     ops.TableGet: _table_get,
     ops.TableHas: _table_has,
+    ops.LruGet: _table_get,
+    ops.LruHas: _table_has,
     ops.LpmGet: _lpm_get,
     ops.Count: _count,
     ops.BlobLoad: _blob_load,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mezzo.base.bpf import ONLY_NEW
 from mezzo.ir import ops
 from mezzo.ir.cost import rounds
 from mezzo.ir.growth import array_growth, growth
@@ -13,7 +14,7 @@ from mezzo.ir.spec import nodes
 from mezzo.ir.types import PACKET
 from mezzo.targets.kernel.facts import Facts
 from mezzo.targets.kernel.frame import MAP_DELETE, MAP_UPDATE, Frame
-from mezzo.targets.kernel.lower import EXPR, element, table_key, value
+from mezzo.targets.kernel.lower import EXPR, element, found, table_key, value
 from mezzo.targets.kernel.lower_packet import PACKETS
 from mezzo.targets.kernel.proofs import assume, prepare
 from mezzo.targets.kernel.rounds import write_rounds
@@ -34,6 +35,9 @@ def run(f: Frame, body: Body) -> bool:
     return True
 
 
+_FIRST = (ops.Call, ops.Logic, ops.Random, ops.LruGet, ops.LruHas)
+
+
 def needed(body: Body) -> dict[str, int]:
     """Bytes from each mark that the first statements need in any case: a packet that has less dies at one of them, and
     none does anything that is seen after that.  So one comparison is enough for all."""
@@ -41,7 +45,7 @@ def needed(body: Body) -> dict[str, int]:
     for stmt in body:
         whole, part = _looked_at(stmt)
         inner = list(nodes(part)) if part is not None else []
-        if part is None or any(isinstance(n, ops.Call | ops.Logic | ops.Random) for n in inner):
+        if part is None or any(isinstance(n, _FIRST) for n in inner):
             break
         for n in inner:
             if isinstance(n, ops.PLoad) and isinstance(n.offset, Const):
@@ -252,15 +256,50 @@ def _table_put(f: Frame, s: ops.TablePut) -> None:
     key = table_key(f, s.state, s.key)
     slot = t.slot(ll_mem(type))
     t.do(f"store {ll_mem(type)} {f.as_mem(type, value(f, s.value))}, ptr {slot}")
-    at = f.map(f.state(s.state)[1].symbol)
-    failed = t.helper(MAP_UPDATE, f"ptr {at}", f"ptr {key}", f"ptr {slot}", "i64 0")
-    f.bind(s.done, t.op(f"icmp eq i64 {failed}, 0"))
+    update = _update_counted if f.state(s.state)[0].kind == "lru" else _update
+    f.bind(s.done, update(f, s.state, key, slot))
+
+
+def _update(f: Frame, name: str, key: str, slot: str, flags: int = 0) -> str:
+    """Whether the kernel did it."""
+    at = f.map(f.state(name)[1].symbol)
+    failed = f.t.helper(MAP_UPDATE, f"ptr {at}", f"ptr {key}", f"ptr {slot}", f"i64 {flags}")
+    return f.t.op(f"icmp eq i64 {failed}, 0")
+
+
+def _update_counted(f: Frame, name: str, key: str, slot: str) -> str:
+    """The same, and an entry that is new counts as made.  It is looked for first: to put it in, the kernel takes a free
+    entry even where it finds the key then, and may forget another for it."""
+    t = f.t
+    done, new, old, made, out = t.slot("i1"), t.label("new"), t.label("old"), t.label("made"), t.label("put")
+    t.branch(t.op(f"icmp eq ptr {found(f, name, key)}, null"), new, old)
+    t.at(new)
+    t.do(f"store i1 1, ptr {done}")
+    t.branch(_update(f, name, key, slot, ONLY_NEW), made, old)
+    t.at(made)
+    _grow(f, name, "1")
+    t.jump(out)
+    t.at(old)
+    t.do(f"store i1 {_update(f, name, key, slot)}, ptr {done}")
+    t.jump(out)
+    t.at(out)
+    return t.op(f"load i1, ptr {done}")
+
+
+def _grow(f: Frame, name: str, by: str) -> None:
+    """Adds to the word of a table that forgets."""
+    at = f.t.gep(f.map("state"), f.state(name)[1].offset)
+    f.t.do(f"atomicrmw add ptr {at}, i64 {by} monotonic, align 8")
 
 
 def _table_del(f: Frame, s: ops.TableDel) -> None:
-    key = table_key(f, s.state, s.key)
-    failed = f.t.helper(MAP_DELETE, f"ptr {f.map(f.state(s.state)[1].symbol)}", f"ptr {key}")
-    f.bind(s.done, f.t.op(f"icmp eq i64 {failed}, 0"))
+    t, key = f.t, table_key(f, s.state, s.key)
+    state, place = f.state(s.state)
+    failed = t.helper(MAP_DELETE, f"ptr {f.map(place.symbol)}", f"ptr {key}")
+    done = t.op(f"icmp eq i64 {failed}, 0")
+    if state.kind == "lru":
+        _grow(f, s.state, t.op(f"sext i1 {done} to i64"))
+    f.bind(s.done, done)
 
 
 STMT: dict[Any, Callable[[Frame, Any], None]] = {

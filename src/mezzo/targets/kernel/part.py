@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mezzo.base import bpf
-from mezzo.ir.module import Program
+from mezzo.ir.module import TABLES, Program
 from mezzo.packet.arena import Arena, Packet
 from mezzo.targets.kernel import gates, notes, record
 from mezzo.targets.kernel.cells import Views, make_cell
@@ -23,7 +23,7 @@ from mezzo.targets.kernel.refusal import KernelRefusal
 from mezzo.targets.kernel.roads import DEVICES, Road, Wire, halves, roads_of, same_sockets, split
 
 MOST_QUEUES = 256  # of a device that have sockets
-KINDS = ("scalar", "array", "table", "lpm", "blob")
+KINDS = ("scalar", "array", *TABLES, "lpm", "blob")
 
 
 @dataclass(frozen=True, slots=True)

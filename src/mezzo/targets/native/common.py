@@ -5,7 +5,8 @@ Programs in the kernel have their state in maps.  An instance that is there as w
     words      scalars and small arrays: in one map, which is mapped right behind the context, so that they are at an
                offset from it like all others (and from their block: such an instance has a key of its own)
     bodies     larger arrays: the descriptor leads to the memory of their map
-    hashes     tables: native code asks the kernel (bpf(2)), entry by entry; the descriptor holds the map's number
+    hashes     tables: native code asks the kernel (bpf(2)), entry by entry; the descriptor holds the map's number, and
+               the address of the word in which those that forget count
     faces      what Python gets for the rest: sums of what both levels count, writers of both copies
 
 Native code loads and stores what is common in place, every time (volatile), and adds atomically: somebody else does so
@@ -30,6 +31,7 @@ class Common:
     words: dict[Key, int] = field(default_factory=dict)
     bodies: dict[Key, memoryview] = field(default_factory=dict)
     hashes: dict[Key, int] = field(default_factory=dict)
+    counted: dict[Key, int] = field(default_factory=dict)  # of hashes that forget: where among the words theirs is
     faces: dict[Key, Callable[[Any], Any]] = field(default_factory=dict)  # given the native object
     stays: frozenset[int] = frozenset()  # instances that go on in the memory of an engine before
     drops: Callable[[int], dict[str, int]] = lambda instance: {}  # what the other level counted

@@ -36,6 +36,7 @@ INLINE_ARRAY = 512  # arrays up to this many bytes live in the block itself
 DESCRIPTORS = {
     "array": 1,  # body
     "table": 2,  # body, entries
+    "lru": 3,  # body, entries, how many were forgotten
     "ring": 2,  # body, head and tail (u32 each, running freely)
     "slots": 1,  # body
     "buffer": 2,  # body, bytes
@@ -56,11 +57,16 @@ def power_of_two(at_least: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """An open-addressing table: `slots` entries of key, value and a used word."""
+    """An open-addressing table: `slots` entries of key, value and a used word.
+
+    One that `forgets` keeps its entries in a ring in the order of use.  The used word is the number of the next slot in
+    it, and one; behind that word is the slot before.  Where the ring begins and ends is one more slot, behind all: the
+    one next to it was used last, the one before it longest ago."""
 
     key: Type
     value: Type
     slots: int
+    forgets: bool = False
 
     @property
     def value_at(self) -> int:
@@ -73,7 +79,7 @@ class TableShape:
 
     @property
     def stride(self) -> int:
-        return -(-(self.used_at + 4) // 8) * 8
+        return -(-(self.used_at + (8 if self.forgets else 4)) // 8) * 8
 
     @property
     def shift(self) -> int:
@@ -83,7 +89,7 @@ class TableShape:
 
 def table_shape(state: State) -> TableShape:
     assert state.key is not None
-    return TableShape(state.key, state.type, max(power_of_two(2 * state.size), 4))
+    return TableShape(state.key, state.type, max(power_of_two(2 * state.size), 4), state.kind == "lru")
 
 
 def is_inline(state: State) -> bool:

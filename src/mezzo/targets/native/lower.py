@@ -192,7 +192,7 @@ def table_functions(f: Frame, name: str) -> tuple[str, str]:
     return (kind.id if isinstance(kind, Hash) else table_id(kind)), ll(kind.key)
 
 
-def _table_get(f: Frame, e: ops.TableGet) -> str:
+def _table_get(f: Frame, e: ops.TableGet | ops.LruGet) -> str:
     state, _ = f.state(e.state)
     key, default = value(f, e.key), f.as_mem(state.type, value(f, e.default))
     (called, key_type), mem = table_functions(f, e.state), ll_mem(state.type)
@@ -200,7 +200,7 @@ def _table_get(f: Frame, e: ops.TableGet) -> str:
     return f.t.widen(f.t.op(f"call fastcc {mem} @tget_{called}({args})"), mem, ll(state.type))
 
 
-def _table_has(f: Frame, e: ops.TableHas) -> str:
+def _table_has(f: Frame, e: ops.TableHas | ops.LruHas) -> str:
     key = value(f, e.key)
     called, key_type = table_functions(f, e.state)
     return f.t.op(f"call fastcc i1 @thas_{called}(ptr {f.descriptor(e.state)}, {key_type} {key})")
@@ -332,6 +332,8 @@ EXPR: dict[Any, Callable[[Frame, Any], str]] = {
     ops.Index: _index,
     ops.TableGet: _table_get,
     ops.TableHas: _table_has,
+    ops.LruGet: _table_get,
+    ops.LruHas: _table_has,
     ops.LpmGet: _lpm_get,
     ops.Count: _count,
     ops.SlotUsed: _slot_used,

@@ -227,7 +227,8 @@ def take_over(
         for state in linked.unit.states:
             at, name, lanes = unit.states[state.name], state.name, layout.lanes.get((i, state.name), -1)
             if common is not None and common.has(i, name):
-                made_here[name] = _common_cell(common, (i, name), memory, base + at, state, given.get(name))
+                there = given.get(name)
+                made_here[name] = _common_cell(common, (i, name), memory, layout.own, base + at, state, there)
                 continue
             made_here[name] = (
                 make_cell(blocks[i], at, state) if lanes < 0 else make_cell(memory, base + at, state, lanes)
@@ -238,10 +239,13 @@ def take_over(
     return made
 
 
-def _common_cell(common: Common, key: Key, memory: Memory, at: int, state: State, given: Any) -> Any:
-    """The object of a state that another level has, too: what lies there has its contents already."""
+def _common_cell(common: Common, key: Key, memory: Memory, own: int, at: int, state: State, given: Any) -> Any:
+    """The object of a state that another level has, too: what lies there, its words from `own` on, has its contents
+    already."""
     if key in common.hashes:
         memory.put(at, 8, common.hashes[key])
+        if key in common.counted:
+            memory.put(at + 8, 8, memory.address + own + common.counted[key])
         return common.faces[key](None)
     if key in common.bodies:
         return Array(memory, at, state, common.bodies[key])

@@ -236,7 +236,7 @@ class Table:
     def __init__(self, memory: Words, at: int, state: State) -> None:
         self.shape = table_shape(state)
         self.key, self.type, self.capacity = self.shape.key, self.shape.value, state.size
-        self._view = body(self.shape.slots * self.shape.stride)
+        self._view = body((self.shape.slots + self.shape.forgets) * self.shape.stride)
         self._memory, self._count_at = memory, at + 8
         memory.put(at, 8, where(self._view))
 
@@ -291,19 +291,27 @@ class Table:
         return True
 
     def delete(self, key: int) -> bool:
-        hole, stride, mask = self._find(key), self.shape.stride, self.shape.slots - 1
-        if not self._used(hole):
+        slot = self._find(key)
+        if not self._used(slot):
             return False
+        self._cut(slot)
+        return True
+
+    def _cut(self, hole: int) -> None:
+        stride, mask = self.shape.stride, self.shape.slots - 1
         slot = (hole + 1) & mask
         while self._used(slot):
             home = self._home(self._read(slot, 0, self.key))
             if (slot - home) & mask >= (slot - hole) & mask:
                 self._view[hole * stride : (hole + 1) * stride] = self._view[slot * stride : (slot + 1) * stride]
+                self._moved(hole)
                 hole = slot
             slot = (slot + 1) & mask
         self._write(hole, self.shape.used_at, 4, 0)
         self._memory.put(self._count_at, 8, len(self) - 1)
-        return True
+
+    def _moved(self, slot: int) -> None:
+        """An entry lies there now."""
 
     def clear(self) -> None:
         if len(self):
@@ -315,8 +323,10 @@ class Table:
         if not len(self):
             return []
         used = bytes(self._view[self.shape.used_at :: self.shape.stride])
-        slots = (slot for slot, is_used in enumerate(used) if is_used)
-        return sorted((self._read(s, 0, self.key), self._read(s, self.shape.value_at, self.type)) for s in slots)
+        return sorted(self._entry(slot) for slot, is_used in enumerate(used) if is_used)
+
+    def _entry(self, slot: int) -> tuple[int, int]:
+        return self._read(slot, 0, self.key), self._read(slot, self.shape.value_at, self.type)
 
     def dump(self) -> list[tuple[int, int]]:
         return self.items()
@@ -518,6 +528,10 @@ def make_cell(memory: Words, at: int, state: State, lanes: int = -1) -> Any:
         from mezzo.targets.native.lpm_small import SmallLpm  # it builds on this module
 
         return SmallLpm(memory, at, state)
+    if state.kind == "lru":
+        from mezzo.targets.native.lru import LruTable  # so does this
+
+        return LruTable(memory, at, state)
     return KINDS[state.kind](memory, at, state)
 
 

@@ -1,4 +1,4 @@
-"""The functions of one shape of table, as LLVM text: hash, find, has, get, put, delete.
+"""The functions of one shape of table, as LLVM text: hash, find, has, get, put, delete.  One that forgets has use, too.
 
 Open addressing with linear probing, at most half full.  Deletion moves later entries of the run back into the hole
 (Knuth, volume 3, section 6.4, algorithm R), so there are no tombstones.  `state.Table` works on the same memory.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from mezzo.targets.native.layout import TableShape
 from mezzo.targets.native.text import TAGS, fill, ll, ll_mem
 
-_TABLE = """
+_FIND = """
 define internal fastcc i64 @thash_ID(KEY %k) alwaysinline {
 FOLD
   %x1 = lshr i64 %x, 32
@@ -42,6 +42,8 @@ step:
 out:
   ret ptr %e
 }
+"""
+_PLAIN = """
 define internal fastcc i1 @thas_ID(ptr %d, KEY %k) {
   %body = load ptr, ptr %d, align 8TAG_desc
   %e = call fastcc ptr @tfind_ID(ptr %body, KEY %k)
@@ -89,6 +91,8 @@ insert:
   store i64 %n1, ptr %cp, align 8TAG_desc
   ret i1 true
 }
+"""
+_DELETE = """
 define internal fastcc i1 @tdel_ID(ptr %d, KEY %k) {
 entry:
   %body = load ptr, ptr %d, align 8TAG_desc
@@ -96,10 +100,16 @@ entry:
   %up = getelementptr inbounds i8, ptr %e, i64 USED
   %u = load i32, ptr %up, align 4TAG_table
   %has = icmp ne i32 %u, 0
-  br i1 %has, label %start, label %absent
+  br i1 %has, label %present, label %absent
 absent:
   ret i1 false
+present:
+  call fastcc void @tcut_ID(ptr %d, ptr %body, ptr %e)
+  ret i1 true
+}
+define internal fastcc void @tcut_ID(ptr %d, ptr %body, ptr %e) {
 start:
+LEAVE
   %b0 = ptrtoint ptr %body to i64
   %e0 = ptrtoint ptr %e to i64
   %eo = sub i64 %e0, %b0
@@ -132,6 +142,7 @@ keep:
   br label %scan
 move:
   call void @llvm.memcpy.p0.p0.i64(ptr %he, ptr %je, i64 STRIDE, i1 false)TAG_table
+MOVED
   br label %scan
 done:
   %hup = getelementptr inbounds i8, ptr %he, i64 USED
@@ -140,13 +151,154 @@ done:
   %n = load i64, ptr %cp, align 8TAG_desc
   %n1 = add nsw i64 %n, -1
   store i64 %n1, ptr %cp, align 8TAG_desc
+  ret void
+}
+"""
+# The ring: each entry's USED word leads to the one used before it, its LAST word to the one used after it.
+_RING = """
+define internal fastcc ptr @tslot_ID(ptr %body, i32 %slot) alwaysinline {
+  %wide = zext i32 %slot to i64
+  %o = mul nuw nsw i64 %wide, STRIDE
+  %e = getelementptr inbounds i8, ptr %body, i64 %o
+  ret ptr %e
+}
+define internal fastcc void @tjoin_ID(ptr %body, i32 %a, i32 %b) alwaysinline {
+  %ea = call fastcc ptr @tslot_ID(ptr %body, i32 %a)
+  %eb = call fastcc ptr @tslot_ID(ptr %body, i32 %b)
+  %np = getelementptr inbounds i8, ptr %ea, i64 USED
+  %lp = getelementptr inbounds i8, ptr %eb, i64 LAST
+  %b1 = add nuw i32 %b, 1
+  store i32 %b1, ptr %np, align 4TAG_table
+  store i32 %a, ptr %lp, align 4TAG_table
+  ret void
+}
+define internal fastcc i32 @tnext_ID(ptr %e) alwaysinline {
+  %np = getelementptr inbounds i8, ptr %e, i64 USED
+  %n1 = load i32, ptr %np, align 4TAG_table
+  %n = add i32 %n1, -1
+  ret i32 %n
+}
+define internal fastcc i32 @tlast_ID(ptr %e) alwaysinline {
+  %lp = getelementptr inbounds i8, ptr %e, i64 LAST
+  %l = load i32, ptr %lp, align 4TAG_table
+  ret i32 %l
+}
+define internal fastcc i32 @tnumber_ID(ptr %body, ptr %e) alwaysinline {
+  %b0 = ptrtoint ptr %body to i64
+  %e0 = ptrtoint ptr %e to i64
+  %o = sub i64 %e0, %b0
+  %i = udiv exact i64 %o, STRIDE
+  %r = trunc i64 %i to i32
+  ret i32 %r
+}
+define internal fastcc void @tleave_ID(ptr %body, ptr %e) alwaysinline {
+  %n = call fastcc i32 @tnext_ID(ptr %e)
+  %l = call fastcc i32 @tlast_ID(ptr %e)
+  call fastcc void @tjoin_ID(ptr %body, i32 %l, i32 %n)
+  ret void
+}
+define internal fastcc void @tmoved_ID(ptr %body, ptr %e) alwaysinline {
+  %i = call fastcc i32 @tnumber_ID(ptr %body, ptr %e)
+  %n = call fastcc i32 @tnext_ID(ptr %e)
+  %l = call fastcc i32 @tlast_ID(ptr %e)
+  call fastcc void @tjoin_ID(ptr %body, i32 %l, i32 %i)
+  call fastcc void @tjoin_ID(ptr %body, i32 %i, i32 %n)
+  ret void
+}
+define internal fastcc void @tfirst_ID(ptr %body, i32 %i) alwaysinline {
+  %end = call fastcc ptr @tslot_ID(ptr %body, i32 SLOTS)
+  %f = call fastcc i32 @tnext_ID(ptr %end)
+  call fastcc void @tjoin_ID(ptr %body, i32 %i, i32 %f)
+  call fastcc void @tjoin_ID(ptr %body, i32 SLOTS, i32 %i)
+  ret void
+}
+define internal fastcc void @tuse_ID(ptr %body, ptr %e) {
+  %l = call fastcc i32 @tlast_ID(ptr %e)
+  %first = icmp eq i32 %l, SLOTS
+  br i1 %first, label %out, label %turn
+turn:
+  call fastcc void @tleave_ID(ptr %body, ptr %e)
+  %i = call fastcc i32 @tnumber_ID(ptr %body, ptr %e)
+  call fastcc void @tfirst_ID(ptr %body, i32 %i)
+  br label %out
+out:
+  ret void
+}
+define internal fastcc i1 @thas_ID(ptr %d, KEY %k) {
+  %body = load ptr, ptr %d, align 8TAG_desc
+  %e = call fastcc ptr @tfind_ID(ptr %body, KEY %k)
+  %up = getelementptr inbounds i8, ptr %e, i64 USED
+  %u = load i32, ptr %up, align 4TAG_table
+  %has = icmp ne i32 %u, 0
+  br i1 %has, label %hit, label %out
+hit:
+  call fastcc void @tuse_ID(ptr %body, ptr %e)
+  br label %out
+out:
+  ret i1 %has
+}
+define internal fastcc VMEM @tget_ID(ptr %d, KEY %k, VMEM %default) {
+  %body = load ptr, ptr %d, align 8TAG_desc
+  %e = call fastcc ptr @tfind_ID(ptr %body, KEY %k)
+  %up = getelementptr inbounds i8, ptr %e, i64 USED
+  %u = load i32, ptr %up, align 4TAG_table
+  %has = icmp ne i32 %u, 0
+  br i1 %has, label %hit, label %out
+hit:
+  %vp = getelementptr inbounds i8, ptr %e, i64 VALUE
+  %v = load VMEM, ptr %vp, align 1TAG_table
+  call fastcc void @tuse_ID(ptr %body, ptr %e)
+  ret VMEM %v
+out:
+  ret VMEM %default
+}
+define internal fastcc i1 @tput_ID(ptr %d, KEY %k, VMEM %v, i64 %capacity) {
+  %body = load ptr, ptr %d, align 8TAG_desc
+  %e = call fastcc ptr @tfind_ID(ptr %body, KEY %k)
+  %up = getelementptr inbounds i8, ptr %e, i64 USED
+  %u = load i32, ptr %up, align 4TAG_table
+  %has = icmp ne i32 %u, 0
+  br i1 %has, label %replace, label %new
+replace:
+  %vp = getelementptr inbounds i8, ptr %e, i64 VALUE
+  store VMEM %v, ptr %vp, align 1TAG_table
+  call fastcc void @tuse_ID(ptr %body, ptr %e)
+  ret i1 true
+new:
+  %cp = getelementptr inbounds i8, ptr %d, i64 8
+  %n = load i64, ptr %cp, align 8TAG_desc
+  %room = icmp ult i64 %n, %capacity
+  br i1 %room, label %insert, label %forget
+forget:
+  %end = call fastcc ptr @tslot_ID(ptr %body, i32 SLOTS)
+  %oi = call fastcc i32 @tlast_ID(ptr %end)
+  %oe = call fastcc ptr @tslot_ID(ptr %body, i32 %oi)
+  call fastcc void @tcut_ID(ptr %d, ptr %body, ptr %oe)
+  %fp = getelementptr inbounds i8, ptr %d, i64 16
+  %f = load i64, ptr %fp, align 8TAG_desc
+  %f1 = add i64 %f, 1
+  store i64 %f1, ptr %fp, align 8TAG_desc
+  %again = call fastcc ptr @tfind_ID(ptr %body, KEY %k)
+  br label %insert
+insert:
+  %at = phi ptr [ %e, %new ], [ %again, %forget ]
+  %kw = zext KEY %k to KWIDE
+  %kv = trunc KWIDE %kw to KMEM
+  store KMEM %kv, ptr %at, align 1TAG_table
+  %nvp = getelementptr inbounds i8, ptr %at, i64 VALUE
+  store VMEM %v, ptr %nvp, align 1TAG_table
+  %i = call fastcc i32 @tnumber_ID(ptr %body, ptr %at)
+  call fastcc void @tfirst_ID(ptr %body, i32 %i)
+  %now = load i64, ptr %cp, align 8TAG_desc
+  %n1 = add nuw nsw i64 %now, 1
+  store i64 %n1, ptr %cp, align 8TAG_desc
   ret i1 true
 }
 """
 
 
 def table_id(shape: TableShape) -> str:
-    return f"{shape.key}_{shape.value}_{shape.slots}"
+    return f"{shape.key}_{shape.value}_{shape.slots}" + ("_lru" if shape.forgets else "")
 
 
 def table_text(shape: TableShape) -> str:
@@ -161,9 +313,13 @@ def table_text(shape: TableShape) -> str:
         fold = "  %x = add i64 %k, 0"
     else:
         fold = f"  %x = zext {key} %k to i64"
+    whole = _FIND + (_RING if shape.forgets else _PLAIN) + _DELETE
+    id, ring = table_id(shape), shape.forgets
     names = {
         "FOLD": fold,
-        "ID": table_id(shape),
+        "ID": id,
+        "LEAVE": f"  call fastcc void @tleave_{id}(ptr %body, ptr %e)" if ring else "",
+        "MOVED": f"  call fastcc void @tmoved_{id}(ptr %body, ptr %he)" if ring else "",
         "KEY": key,
         "KMEM": kmem,
         "KWIDE": "i256",
@@ -171,8 +327,10 @@ def table_text(shape: TableShape) -> str:
         "KTRUNC": f"  %ekw = zext {kmem} %ek0 to i256\n  %ek = trunc i256 %ekw to {key}",
         "STRIDE": str(shape.stride),
         "USED": str(shape.used_at),
+        "LAST": str(shape.used_at + 4),
+        "SLOTS": str(shape.slots),
         "VALUE": str(shape.value_at),
         "MASK": str(shape.slots - 1),
         "SHIFT": str(shape.shift),
     } | {f"TAG_{k}": v for k, v in TAGS.items()}
-    return fill(_TABLE, names)
+    return fill(whole, names)

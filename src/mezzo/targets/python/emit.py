@@ -67,6 +67,8 @@ EXPR: dict[type, Callable[[Any], str]] = {
     ops.Index: lambda x: f"index(me.{x.state}, {expr(x.index)})",
     ops.TableGet: lambda x: f"me.{x.state}.get({expr(x.key)}, {expr(x.default)})",
     ops.TableHas: lambda x: f"int({expr(x.key)} in me.{x.state})",
+    ops.LruGet: lambda x: f"me.{x.state}.find({expr(x.key)}, {expr(x.default)})",
+    ops.LruHas: lambda x: f"int(me.{x.state}.use({expr(x.key)}))",
     ops.LpmGet: lambda x: f"me.{x.state}.lookup({expr(x.key)}, {expr(x.default)})",
     ops.Count: lambda x: f"len(me.{x.state})",
     ops.SlotUsed: lambda x: f"slot_used(me.{x.state}, {expr(x.index)})",
