@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from mezzo.base import bpf
+from mezzo.elements.element import Seats
 from mezzo.packet.arena import Arena, Packet
 from mezzo.pipeline import Plan, compile_text
 from mezzo.pipeline.wire import wire_unit
@@ -52,8 +53,9 @@ class Side:
         self.engine = python.build(plan.whole(), self.arena, cells, hosts, virtual=True)
         self.engine.epoch_ns = EPOCH
         self.engine.cells[0]["now"].load(NOW)
+        seats = Seats(self.engine, len(plan.elements))
         for i, element in enumerate(plan.elements):
-            element.bind(self.engine, i)
+            element.bind(seats, i)
             if type(element).__name__ == "ToDevice":
                 element.longest = 1514
         self.entries: dict[int, Instance] = {}  # the receivers' kernel halves, in Python

@@ -17,7 +17,7 @@ import pytest
 from mezzo.base import MezzoError
 from mezzo.elements import Element, library, read, write
 from mezzo.elements.element import Handler
-from mezzo.runtime import Router, control, control_server
+from mezzo.runtime import Router, control, control_server, gently
 from mezzo.runtime.handlers import CHANGES, GLOBAL
 from tests.runtime.controlled import Talker, running, talking
 
@@ -472,8 +472,8 @@ def test_the_interpreter_changes_hands_often_while_somebody_serves():
     before = sys.getswitchinterval()
     with Router.from_click("ControlSocket(TCP, 0);", target="python"):
         with Router.from_click("ControlSocket(TCP, 0);", target="python"):
-            assert sys.getswitchinterval() == pytest.approx(control_server.SWITCH_S)
-        assert sys.getswitchinterval() == pytest.approx(control_server.SWITCH_S)
+            assert sys.getswitchinterval() == pytest.approx(gently.SWITCH_S)
+        assert sys.getswitchinterval() == pytest.approx(gently.SWITCH_S)
     assert sys.getswitchinterval() == pytest.approx(before)
 
 

@@ -165,6 +165,16 @@ class Trouble(str):
         return made
 
 
+class Seats:
+    """Where the elements of a program run: `at` has (engine, instance) by number.  When another program takes over all
+    move at once: `at` is replaced by another list, and never changed."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, engine: Any, count: int) -> None:
+        self.at: list[tuple[Any, int]] = [(engine, i) for i in range(count)]
+
+
 class Element(Wired):
     """The base of all elements; see the module's text."""
 
@@ -227,8 +237,7 @@ class Element(Wired):
         self.words: list[str] = []
         self.env = Env()
         self.cells: dict[str, Any] = {}
-        self.engine: Any = None
-        self.index = -1
+        self._seat: tuple[Seats, int] | None = None
         self.router: Any = None
         self.troubles: list[str] = []
         self.warnings: list[str] = []
@@ -303,10 +312,21 @@ class Element(Wired):
 
     # -- running: called by the runtime, usable in handlers
 
-    def bind(self, engine: Any, index: int) -> None:
-        """The code is built: state now lives in `engine`."""
-        self.engine, self.index = engine, index
+    def bind(self, seats: Seats, number: int) -> None:
+        """The code is built: state now lives in an engine."""
+        self._seat = seats, number
+        engine, index = seats.at[number]
         self.cells = engine.cells[index]
+
+    @property
+    def engine(self) -> Any:
+        """What runs its code; None before that is built."""
+        return None if self._seat is None else self._seat[0].at[self._seat[1]][0]
+
+    @property
+    def index(self) -> int:
+        """Its number in the program that runs; -1 before there is one."""
+        return -1 if self._seat is None else self._seat[0].at[self._seat[1]][1]
 
     def initialize(self) -> None:
         """Python work once, when the router is about to start (open files …).  Raise ConfigError to refuse."""

@@ -9,6 +9,10 @@ A task is off the heap while it runs; it goes back when it asks to run again or 
 Under the virtual clock the time is that of the last timer, and moves only when no task is runnable, to `limit` at most.
 """
 
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
 from mezzo.elements.args import Arg, Bool, Int
 from mezzo.elements.element import Array, Element, entry
 from mezzo.ir.types import U32 as u32
@@ -194,6 +198,7 @@ class Scheduler(Element):
     def run(self, count: u64) -> u64:
         for _ in bounded(u32(count), 0xFFFF_FFFF):
             if self.stop != 0:
+                self.stamp()
                 return STOPPED
             if not self.virtual and (self.rounds & (CLOCK_EVERY - 1)) == 0:
                 self.look()
@@ -213,4 +218,38 @@ class Scheduler(Element):
                 self.look()
                 if self.next_due() > self.now:
                     return WAIT
+        self.stamp()
         return BUDGET
+
+    def stamp(self):
+        """When packet code came to an end is told."""
+        if not self.virtual:
+            self.look()
+
+
+def fill(
+    cells: Mapping[str, Any],
+    ntasks: int,
+    tasks: Sequence[int],
+    timers: Sequence[tuple[int, int]],
+    strides: Sequence[tuple[int, int]],
+) -> None:
+    """The state of a scheduler that has not run yet: as if tasks had been woken, and timers set, one after another."""
+    places = len(cells["where"])
+    heap, where, key, seq = [0] * places, [NOWHERE] * places, [0] * places, [0] * places
+    for at, task in enumerate(tasks):
+        heap[at], where[task], seq[task] = task, at, at
+    for order, (timer, due) in enumerate(timers, len(tasks)):
+        key[ntasks + timer], seq[ntasks + timer] = due, order
+    # What is sorted is a heap.
+    for at, (timer, _) in enumerate(sorted(timers, key=itemgetter(1))):
+        heap[ntasks + at], where[ntasks + timer] = ntasks + timer, at
+    stride = cells["stride"].dump()
+    for task, wide in strides:
+        stride[task] = wide
+    told = {"heap": heap, "where": where, "key": key, "seq": seq, "stride": stride}
+    for name, content in told.items():
+        cells[name].load(content)
+    counts = {"task_count": len(tasks), "timer_count": len(timers), "order": len(tasks) + len(timers)}
+    for name, count in counts.items():
+        cells[name].load(count)

@@ -189,6 +189,7 @@ class ThreadScheduler(Scheduler):
             self.visit()
         for _ in bounded(u32(count), 0xFFFF_FFFF):
             if self.stop != 0:
+                self.look()
                 return STOPPED
             if (self.rounds & (CLOCK_EVERY - 1)) == 0:
                 self.look()
@@ -204,4 +205,5 @@ class ThreadScheduler(Scheduler):
                 status = self.idle()
                 if status != BUDGET:
                     return status
+        self.look()
         return BUDGET

@@ -42,6 +42,7 @@ class Asking:
 
     engine: Any
     team: Team | None
+    virtual: bool
     closed: bool
     handlers: Handlers
     recorder: Recorder | None
@@ -208,8 +209,11 @@ class Asking:
         self.requests.put((job, threading.Event()))
 
     def rested_ns(self) -> int:
-        """When the threads were told to rest that rest now; of one thread, or of none, now."""
-        return self.team.rested_ns if self.team is not None and self.team.workers else time.monotonic_ns()
+        """Since when the threads rest that rest now: of several, when they were told to; of none, now."""
+        if self.team is not None and self.team.workers:
+            return self.team.rested_ns
+        runs = self.runner is not None and not self.virtual
+        return int(self.engine.now_ns) if runs else time.monotonic_ns()
 
     def read(self, path: str, argument: str = "") -> str:
         """The text of a read handler, `element.handler` or a global one."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mezzo.base import Diagnostic, MezzoError
+from mezzo.runtime.gently import gently
 
 if TYPE_CHECKING:
     from mezzo.pipeline import Plan
@@ -42,8 +43,9 @@ class Changing:
             return self._from_inside(making)
         self._wait()
         try:
-            change = self._made(making, self.router.plan)
-            self.router.reloaded = change.run()
+            with gently(self.router):
+                change = self._made(making, self.router.plan)
+                self.router.reloaded = change.run()
             return self.router.reloaded
         finally:
             self._turn.release()
@@ -88,8 +90,9 @@ class Changing:
 
     def _put_off(self, making: Making, before: Reload | None) -> Report:
         try:
-            change = self._made(making, before.plan if before is not None else self.router.plan)
-            change.make_ready()
+            with gently(self.router):
+                change = self._made(making, before.plan if before is not None else self.router.plan)
+                change.make_ready()
         except BaseException:
             if before is None:
                 self._turn.release()

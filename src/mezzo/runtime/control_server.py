@@ -6,7 +6,7 @@ turn gives (ENOUGH of control_session) and one answer.  A turn ends after SLICE_
 than one turn's worth have ROUND_S together before others are looked at: who asks little does not wait for them all.
 
 A packet thread that comes back to Python for a moment must wait until this one lets go of the interpreter, 5 ms at
-worst by Python's default; so while somebody serves the switch interval is SWITCH_S.
+worst by Python's default; so while somebody serves the switch interval is short (`gently`).
 
 Limits: CLIENTS at once; MOST_HELD bytes of commands for all together; STALL_S without taking an answer; TOKEN_S without
 showing the token.  A silent client costs a descriptor.  Where descriptors run out, accepting rests for PAUSE_S.
@@ -18,7 +18,6 @@ import errno
 import os
 import select
 import socket
-import sys
 import threading
 import time
 import traceback
@@ -29,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mezzo.runtime.control_session import GREETING, Answers, Rights, Session
+from mezzo.runtime.gently import switching
 
 if TYPE_CHECKING:
     from mezzo.runtime.router import Router
@@ -40,7 +40,6 @@ MOST_OUT = 1 << 20
 MOST_HELD = 256 << 20
 CLIENTS = 1024
 STALL_S, TOKEN_S, PAUSE_S, LAST_S = 30.0, 10.0, 0.2, 0.5
-SWITCH_S = 0.0005
 IN, OUT = select.EPOLLIN, select.EPOLLOUT
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -72,29 +71,6 @@ class Client:
     held: int = 0
 
 
-class _Switching:
-    """Python's switch interval is short while anybody serves, and what it was after that."""
-
-    def __init__(self) -> None:
-        self._lock, self._count, self._before = threading.Lock(), 0, 0.0
-
-    def begin(self) -> None:
-        with self._lock:
-            if not self._count:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, SWITCH_S))
-            self._count += 1
-
-    def end(self) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count:
-                sys.setswitchinterval(self._before)
-
-
-_switching = _Switching()
-
-
 class Server:
     """Serves until `close`; doors and connections may be added from any thread."""
 
@@ -118,7 +94,7 @@ class Server:
     # -- from outside
 
     def start(self) -> None:
-        _switching.begin()
+        switching.begin()
         self._thread.start()
 
     def do(self, job: Callable[[], None]) -> None:
@@ -143,7 +119,7 @@ class Server:
         os.eventfd_write(self._wake, 1)
         if self._thread.ident is not None:
             self._thread.join()
-            _switching.end()
+            switching.end()
         self._farewell()
         for door in self.doors:
             door.socket.close()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
 from mezzo.elements import library
-from mezzo.elements.element import ConfigError, Element
+from mezzo.elements.element import ConfigError, Element, Seats
 from mezzo.elements.scheduler import Scheduler
 from mezzo.elements.store import make_cell
 from mezzo.frontends.click import parse_click
@@ -33,6 +33,7 @@ from mezzo.pipeline import Plan, compile_graph, compile_text
 from mezzo.pipeline.compile import is_class
 from mezzo.ports.change import Change
 from mezzo.runtime.levels import Levels
+from mezzo.runtime.turns import Turns
 from mezzo.targets import load_target
 
 if TYPE_CHECKING:
@@ -189,9 +190,11 @@ class Reload:
         self.inherit = load_target(router.target).inherit
         if router.target == "native":
             self.engine.memory.touch()
-        coming = Coming(router, plan.by_name())
+        self._keep()
+        self.elements = plan.by_name()
+        coming = Coming(router, self.elements)
         for i, element in zip(places, self.fresh, strict=True):
-            element.bind(self.engine, i)
+            element.bind(self.seats, i)
             element.router = coming
         self.turned, self.orphans = self._turned(), self._orphans()
         self.told = [
@@ -200,10 +203,27 @@ class Reload:
             if type(plan.elements[h.new]).moved is not Element.moved
         ]
         self.begun = [i for i in places if plan.program.instances[i].unit.function("init") is not None]
+        self.turns = Turns(self.before, plan, [(h.old, h.new) for h in self.heirs], self.turned)
+        tasks = plan.program.instances
+        self.tasks = {h.name: tasks[h.new].task for h in self.heirs if h.kept}
+        if router.team is not None:
+            router.team.invite(self.engine, plan.threading)
         if self.levels.parts:
             self.levels.lend(self.fresh)
         self.ports = Change(router.ports, plan.elements, router.arena)
         self._initialize(olds)
+
+    def _keep(self) -> None:
+        """Works out how what is kept moves, with nothing left to do for each while nobody runs."""
+        old, self.seats = self.router.engine, Seats(self.engine, len(self.plan.elements))
+        self.moving = load_target(self.router.target).moving(self.engine, old)
+        self.stay = [h for h in self.heirs if h.kept and self.moving.keep(h.new, h.old)]
+        whole = {h.new for h in self.stay}
+        self.each = [h for h in self.heirs if h.new not in whole]
+        self.then = list(self.router.seats.at)
+        for heir in self.heirs:
+            if heir.kept:
+                self.then[heir.old] = self.engine, heir.new
 
     def _is_hidden(self, element: Element, old: Element) -> bool:
         """Of what the compiler put in (counters of connections, guards of loops), what is the same stays."""
@@ -314,20 +334,21 @@ class Reload:
     def swap(self) -> None:
         router, old, new = self.router, self.router.engine, self.engine
         begun, self.is_made = router.rested_ns(), True
-        for heir in self.heirs:
+        self.moving.apply()
+        for heir in self.each:
             self.inherit(new, heir.new, old, heir.old, heir.moved)
             for name in heir.fitted:
                 self._fit(heir, name, old, new)
-        scheduled, timers = self._who_waits(old)
-        router.become(self.plan, new, self.text)
+        self.turns.move(old, new)
+        router.seats.at = self.then
+        for heir in self.each:
+            if heir.kept:
+                self.plan.elements[heir.new].bind(self.seats, heir.new)
+        router.become(self.plan, self.seats, new, self.text, self.elements)
         for element in self.fresh:
             element.router = router
-        for heir in self.heirs:
-            if heir.kept:
-                self.plan.elements[heir.new].bind(new, heir.new)
         if router.team is not None:
-            kept = [self.plan.elements[heir.new] for heir in self.heirs if heir.kept]
-            router.team.join(new, {element.name: element for element in kept})
+            router.team.join(new, self.tasks)
         try:
             self.ports.apply(router)
         except (MezzoError, OSError) as trouble:  # packets go on; whoever asked is told what does not
@@ -335,7 +356,8 @@ class Reload:
         self.left, router.levels = router.levels, self.levels
         for element, old_element in self.told:
             element.moved(old_element)
-        self._wake(scheduled, timers)
+        for index in self.begun:
+            new.call(index, "init")
         self._send_home(old)
         for told in router.on_change:
             told()
@@ -361,36 +383,6 @@ class Reload:
         self.router.arena.free(frame)
         self.lost[name] = self.lost.get(name, 0) + 1
 
-    def _who_waits(self, old: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Of the heirs: tasks that are to run, with their strides; timers that are set, with their times."""
-        tasks, timers = [], []
-        for heir in self.heirs:
-            was, now = self.before.program.instances[heir.old], self.plan.program.instances[heir.new]
-            if was.task >= 0 and now.task >= 0:
-                scheduler = scheduler_of(self.before, old, was.task)
-                runs = scheduler["where"][was.task] != NOWHERE
-                tasks.append((now.task, scheduler["stride"][was.task] if runs else -scheduler["stride"][was.task]))
-            if was.timer >= 0 and now.timer >= 0:
-                scheduler, item = timers_of(self.before, old, was.timer)
-                if scheduler["where"][item] != NOWHERE:
-                    timers.append((now.timer, scheduler["key"][item]))
-        return tasks, timers
-
-    def _wake(self, tasks: Sequence[tuple[int, int]], timers: Sequence[tuple[int, int]]) -> None:
-        engine, program = self.engine, self.plan.program
-        known = {task for task, _ in tasks}
-        for task, stride in tasks:
-            scheduler_of(self.plan, engine, task)["stride"][task] = abs(stride)
-            if stride > 0 or self.plan.elements[program.tasks[task]].name in self.turned:
-                engine.call(0, "wake", task)
-        for timer, at in timers:
-            engine.call(0, "timer_set", timer, at)
-        for task, index in enumerate(program.tasks):
-            if task not in known and self.plan.elements[index].wants_task:
-                engine.call(0, "wake", task)
-        for index in self.begun:
-            engine.call(index, "init")
-
     def _send_home(self, old: Any) -> None:
         """Frees what elements that are not in the new graph held."""
         for i, name in self.orphans:
@@ -404,6 +396,11 @@ class Reload:
         milliseconds, in which packets that come meet the old one, whose ways and state are the new one's too."""
         if not self.is_made:
             return
+        self.moving.settle()
+        for heir in self.stay:
+            self.plan.elements[heir.new].bind(self.seats, heir.new)
+        if self.router.eye is not None:
+            self.router.eye.replaced()
         if self.left.parts:
             self.levels.replace(self.left, self.router.ports)
             self.router.at_rest(self.engine.catch_up)
@@ -423,9 +420,6 @@ class Reload:
                 self.router.say(f"reload: {type(trouble).__name__}: {trouble}")
 
 
-NOWHERE = 0xFFFF_FFFF
-
-
 def devices_below(plan: Plan) -> set[str]:
     """The devices of what runs in the kernel."""
     kernel = plan.placement.kernel if plan.placement is not None else None
@@ -437,18 +431,6 @@ def fitting(content: Any, state: State, size: int) -> Any:
     if state.kind == "array":
         return content[:size]
     return content[: state.size] if state.kind in ("table", "buffer") else content
-
-
-def scheduler_of(plan: Plan, engine: Any, task: int) -> Any:
-    """The cells of the scheduler that runs a task."""
-    return engine.cells[0] if plan.threading is None else engine.scheduler_of(task)
-
-
-def timers_of(plan: Plan, engine: Any, timer: int) -> tuple[Any, int]:
-    """(cells of the scheduler that has a timer, its number there)."""
-    deal = plan.threading
-    cells = engine.cells[0] if deal is None else engine.engines[deal.timers[timer]].cells[0]
-    return cells, len(plan.program.tasks) + timer
 
 
 def plan_like(router: Router, text: str) -> Plan:

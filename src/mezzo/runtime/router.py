@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import Diagnostic, MezzoError
-from mezzo.elements.element import ConfigError, Element
+from mezzo.elements.element import ConfigError, Element, Seats
 from mezzo.elements.scheduler import BUDGET, DONE, STOPPED, WAIT
 from mezzo.elements.wiring import Wired
 from mezzo.graph import Connection
@@ -106,6 +106,7 @@ class Router(Asking, Exchange):
         self.closed = False
         self.output: Any = None  # where `say` writes; None: stderr
         self.hearers: list[Callable[[str], None]] = []  # who is told it, too
+        self.patience = 1  # how many times longer than usual packet threads stay away from Python (see gently)
         self.ports = PortTable(force)
         self.threads = plan.threading.count if plan.threading is not None else 1
         check_fit(self.threads, target, trace is not None)
@@ -127,8 +128,9 @@ class Router(Asking, Exchange):
             raise
         self.team = Team(self) if plan.sleeps else None  # threads, and descriptors to watch
         Router.alive.add(self)
+        self.seats = Seats(self.engine, len(plan.elements))
         for index, element in enumerate(plan.elements):
-            element.bind(self.engine, index)
+            element.bind(self.seats, index)
             element.router = self
         self._set_clock()
         self._start()
@@ -281,7 +283,8 @@ class Router(Asking, Exchange):
                 self.serve()
                 if self.team is not None:  # a graph that took the place of this one has devices
                     return drive(self.team, end_ns, None if rounds is None else left, until)
-                count, ran = min(size, left), self.engine.cells[0]["rounds"]
+                patience, ran = self.patience, self.engine.cells[0]["rounds"]
+                count = min(size * patience, left)
                 begun, before = time.monotonic_ns(), ran.value
                 status = self.engine.run(count)
                 spent, count = time.monotonic_ns() - begun, ran.value - before
@@ -299,7 +302,7 @@ class Router(Asking, Exchange):
                 if left <= 0:
                     return "rounds"
                 if status == BUDGET:
-                    size = next_size(size, spent)
+                    size = next_size(size, spent // patience)
                 elif status in (DONE, WAIT) and self.requests.empty():
                     if status == DONE and (not self.awaited or (self.virtual and end_ns != NEVER)):
                         return "done"  # nobody outside can make a virtual clock reach its limit
@@ -393,7 +396,7 @@ class Router(Asking, Exchange):
             return ""
         return json.dumps(self.reloaded.as_dict()) + "\n" if form.strip() == "json" else str(self.reloaded)
 
-    def become(self, plan: Plan, engine: Any, text: str) -> None:
+    def become(self, plan: Plan, seats: Seats, engine: Any, text: str, elements: dict[str, Element]) -> None:
         """From now on it runs another plan; nobody runs it now."""
         old = self.engine
         for name in ("now", "limit"):
@@ -402,15 +405,15 @@ class Router(Asking, Exchange):
             for name in COUNTED & mine.keys() & its.keys():
                 mine[name].load(its[name].dump())
         engine.go_on(old)
-        self.plan, self.engine, self.text = plan, engine, text
+        self.plan, self.seats, self.text, self.elements = plan, seats, text, elements
+        with self._say:  # a wish to stop that came just now is not lost
+            engine.cells[0]["stop"].load(old.cells[0]["stop"].dump())
+            self.engine = engine
         self.graph = plan.graph if plan.edges else plan.resolved.graph
-        self.elements = plan.by_name()
         self.handlers.forget()
         self.handlers.unready.clear()
         if self.team is None and plan.sleeps:
             self.team = Team(self)
-        if self.eye is not None:
-            self.eye.replaced()
         if self.recorder is not None:
             self.recorder.note("another configuration took over")
 

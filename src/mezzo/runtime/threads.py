@@ -19,7 +19,7 @@ import select
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mezzo.base import MezzoError
@@ -28,6 +28,7 @@ from mezzo.elements.thread_scheduler import ASLEEP, EVENT
 
 if TYPE_CHECKING:
     from mezzo.elements.element import Element
+    from mezzo.ir.sharing import Threading
     from mezzo.runtime.router import Router
 
 SLICE_NS = 20_000_000  # how long the loop may stay away from Python
@@ -57,17 +58,20 @@ class Desk:
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.memory = ctypes.create_string_buffer(FDS + POLLFD.size * (1 + MOST_WATCHED))
         self.fds, self.count, self.watched = ctypes.addressof(self.memory) + FDS, 0, list[tuple[str, int]]()
+        self.lay(cells, bell)
         self.sit(cells, bell)
         cells["ends"].value = 1
         self.add("", self.event, select.POLLIN)
 
-    def sit(self, cells: dict[str, Any], bell: int | None) -> None:
-        """Tells a scheduler, by its cells, where everything is."""
-        base = ctypes.addressof(self.memory)
-        self.cells, self.bell = cells, bell if bell is not None else base + LINE
-        ctypes.c_uint32.from_address(self.bell + EVENT).value = self.event
+    def bell_of(self, bell: int | None) -> int:
+        return bell if bell is not None else ctypes.addressof(self.memory) + LINE
+
+    def lay(self, cells: dict[str, Any], bell: int | None) -> None:
+        """Tells a scheduler, by its cells, where everything is; it may be one that does not run yet."""
+        base, rings = ctypes.addressof(self.memory), self.bell_of(bell)
+        ctypes.c_uint32.from_address(rings + EVENT).value = self.event
         for name, value in {
-            "bell": self.bell,
+            "bell": rings,
             "timespec": base + TIMESPEC,
             "scratch": base + SCRATCH,
             "fds": self.fds,
@@ -76,6 +80,10 @@ class Desk:
         for name, function in (("ppoll", "ppoll"), ("read", "read"), ("write", "write"), ("membarrier", "syscall")):
             cells[f"{name}_at"].value = _address(function)
         cells["membarrier_number"].value = SYS_MEMBARRIER.get(os.uname().machine, 0)
+
+    def sit(self, cells: dict[str, Any], bell: int | None) -> None:
+        """From now on it is that scheduler's."""
+        self.cells, self.bell = cells, self.bell_of(bell)
         cells["nfds"].value = self.count
         cells["now"].value = time.monotonic_ns()
 
@@ -120,9 +128,8 @@ class Team:
         self.router, self.engine = router, router.engine
         deal = router.plan.threading
         self.count = deal.count if deal is not None else 1
-        cells = [e.cells[0] for e in self.engine.engines] if deal is not None else [self.engine.cells[0]]
-        self.desks = [Desk(c, self.engine.bell(k) if deal is not None else None) for k, c in enumerate(cells)]
-        self._seat()
+        self.desks = [Desk(cells, bell) for cells, bell in _places(self.engine, deal)]
+        self._show(self.engine, deal)
         if self.count > 1:
             _register_membarrier()
         self.workers: list[threading.Thread] = []
@@ -132,12 +139,12 @@ class Team:
         self._state, self._parked, self._depth = "run", set[int](), 0
         self.rested_ns = 0  # when the threads were last asked to rest
 
-    def _seat(self) -> None:
-        deal = self.router.plan.threading
-        for desk in self.desks:
-            desk.cells["first_bell"].value = self.desks[0].bell
-        for k, tasks in enumerate(deal.polled if deal is not None else ()):
-            self._poll(k, tasks)
+    def _show(self, engine: Any, deal: Threading | None) -> None:
+        """Tells the schedulers of an engine what they look at without being asked."""
+        places = _places(engine, deal)
+        for k, (cells, _) in enumerate(places):
+            cells["first_bell"].value = self.desks[0].bell_of(places[0][1])
+            _poll(cells, deal.polled[k] if deal is not None else ())
 
     # -- another graph takes the place of the one that runs
 
@@ -146,31 +153,28 @@ class Team:
         plan = self.router.plan
         return {plan.elements[i].name: self.thread_of(plan.elements[i]) for i in plan.program.tasks}
 
-    def join(self, engine: Any, elements: Mapping[str, Element]) -> None:
-        """The schedulers of `engine` sit down at the desks; `elements`, by name, are those that stay."""
+    def invite(self, engine: Any, deal: Threading | None) -> None:
+        """The schedulers of `engine` are shown the desks, at which others sit yet."""
+        for desk, (cells, bell) in zip(self.desks, _places(engine, deal), strict=True):
+            desk.lay(cells, bell)
+        self._show(engine, deal)
+
+    def join(self, engine: Any, tasks: Mapping[str, int]) -> None:
+        """They sit down there; `tasks`: those of the elements that stay, by name."""
         self.engine = engine
-        deal = self.router.plan.threading
-        cells = [e.cells[0] for e in engine.engines] if deal is not None else [engine.cells[0]]
-        for k, desk in enumerate(self.desks):
-            desk.sit(cells[k], engine.bell(k) if deal is not None else None)
-        self._seat()
-        for thread, desk in enumerate(self.desks):
-            for name, fd in list(desk.watched):
-                if name and name in elements:
-                    self._poll(thread, (self.router.task_of(elements[name]),))
-                elif name:
+        with self._say:  # a wish to stop that came just now is not lost
+            stop = self.desks[0].cells["stop"].value
+            for desk, (cells, bell) in zip(self.desks, _places(engine, self.router.plan.threading), strict=True):
+                desk.sit(cells, bell)
+            self.desks[0].cells["stop"].value = stop
+        for desk in self.desks:
+            for name, fd in desk.watched:
+                if name and name not in tasks:
                     desk.remove(name, fd)
+            _poll(desk.cells, [tasks[name] for name, _ in desk.watched if name])
         self._look_for_ends()
 
     # -- what is polled
-
-    def _poll(self, thread: int, tasks: tuple[int, ...]) -> None:
-        cells = self.desks[thread].cells
-        have = {cells["polled"][i] for i in range(cells["polled_count"].value)}
-        for task in tasks:
-            if task not in have:
-                cells["polled"][cells["polled_count"].value] = task
-                cells["polled_count"].value += 1
 
     def thread_of(self, element: Element) -> int:
         task = self.router.task_of(element)
@@ -180,7 +184,7 @@ class Team:
     def watch(self, element: Element, fd: int, events: int) -> int:
         task, thread = self.router.task_of(element), self.thread_of(element)
         assert task >= 0, f"{element.name} has no task that a descriptor could make runnable"
-        self._poll(thread, (task,))
+        _poll(self.desks[thread].cells, (task,))
         for desk in self.desks:
             desk.cells["ends"].value = 0
         at = self.desks[thread].add(element.name, fd, events)
@@ -338,6 +342,21 @@ class Team:
             desk.close()
 
 
+def _places(engine: Any, deal: Threading | None) -> list[tuple[dict[str, Any], int | None]]:
+    """(the cells of each thread's scheduler, its bell where that is in the engine's memory)."""
+    return [(cells, engine.bell(k) if deal is not None else None) for k, cells in enumerate(schedulers(engine))]
+
+
+def _poll(cells: dict[str, Any], tasks: Sequence[int]) -> None:
+    """A scheduler makes these tasks runnable now and then, for it cannot know when they are."""
+    count = cells["polled_count"].value
+    have = cells["polled"].dump()[:count]
+    fresh = [task for task in dict.fromkeys(tasks) if task not in have]
+    for at, task in enumerate(fresh, count):
+        cells["polled"][at] = task
+    cells["polled_count"].value = count + len(fresh)
+
+
 def drive(team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool] | None) -> str:
     """Router.run, where schedulers sleep by themselves.  `rounds` are thread 0's."""
     router, left, size = team.router, 1 << 62 if rounds is None else rounds, 256
@@ -346,10 +365,11 @@ def drive(team: Team, end_ns: int, rounds: int | None, until: Callable[[], bool]
     try:
         while True:
             router.serve()
-            count = min(size, left)
+            patience = router.patience
+            count = min(size * patience, left)
             begun = time.monotonic_ns()
             status = router.engine.run(count)
-            size = next_size(size, time.monotonic_ns() - begun) if status == BUDGET else size
+            size = next_size(size, (time.monotonic_ns() - begun) // patience) if status == BUDGET else size
             left -= count if rounds is not None else 0
             if team.trouble is not None:
                 raise team.trouble

@@ -11,6 +11,8 @@ where `whole()` is the program with all bodies (its units may be skeletons), and
     drops(instance) -> {reason: count}        cells[instance][state]    now_ns    epoch_ns    reseed(seed)    close()
 and those that a reload knows have
     inherit(new, instance, old, its, names): state of an instance of one engine goes to another
+    moving(new, old): what goes there as it is, all of it at once: keep(instance, its) -> whether that can be, before;
+                      apply(), while nobody runs; settle(), behind
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def common_of(part: Part, program: Program) -> Common:
     views = _Mapped(part)
     found = Common(part.maps.descriptors["state"], part.layout.maps["state"].value)
     found.drops = lambda i: _drops(part, views, i) if i in part.layout.drops else {}
-    found.stays = frozenset(part.layout.same)
+    found.stays, found.placed = frozenset(part.layout.same), frozenset(part.placed)
     for i, cells in part.cells.items():
         for name, cell in cells.items():
             state = program.instances[i].unit.state(name)

@@ -37,10 +37,15 @@ class Common:
     faces: dict[Key, Callable[[Any], Any]] = field(default_factory=dict)  # given the native object
     stays: frozenset[int] = frozenset()  # instances that go on in the memory of an engine before
     drops: Callable[[int], dict[str, int]] = lambda instance: {}  # what the other level counted
+    placed: frozenset[int] = frozenset()  # instances that are there
 
     def has(self, instance: int, name: str) -> bool:
         key = instance, name
         return key in self.words or key in self.bodies or key in self.hashes or key in self.faces
+
+    def touches(self, instance: int) -> bool:
+        """Whether anything of an instance is on the other level."""
+        return instance in self.placed
 
     def names(self, instance: int) -> frozenset[str]:
         """The states of an instance that native code treats as common memory."""

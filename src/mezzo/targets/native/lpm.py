@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mezzo.ir.module import State
-from mezzo.targets.native.state import Memory
+from mezzo.targets.native.state import Words
 
 U32s = npt.NDArray[np.uint32]
 U64s = npt.NDArray[np.uint64]
@@ -157,7 +157,7 @@ class Routes:
 class Poptrie:
     """The native face of `elements.store.Lpm` for 32-bit keys."""
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         assert state.key is not None
         self.key = state.key
         self._memory, self._at = memory, at
@@ -182,7 +182,7 @@ class Poptrie:
         root = self.routes.get(0)
         self._memory.put(self._at + 32, 8, 0 if root is None else int(self._codes(np.array([root], np.uint32))[0]))
 
-    def settle(self, memory: Memory, at: int) -> None:
+    def settle(self, memory: Words, at: int) -> None:
         """Where the descriptor is from now on."""
         self._memory, self._at = memory, at
 
@@ -440,14 +440,14 @@ class HashLpm:
 
     ROW = np.dtype([("low", "<u8"), ("high", "<u8"), ("salt", "<u8"), ("value", "<u8")])
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         assert state.key is not None
         self.key = state.key
         self._memory, self._at = memory, at
         self._entries: dict[tuple[int, int], int] = {}
         self._build()
 
-    def settle(self, memory: Memory, at: int) -> None:
+    def settle(self, memory: Words, at: int) -> None:
         """Where the descriptor is from now on."""
         self._memory, self._at = memory, at
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mezzo.ir.module import State
 from mezzo.targets.native.layout import DESCRIPTORS, LPM_BITS
-from mezzo.targets.native.state import Memory, body, where
+from mezzo.targets.native.state import Words, body, where
 
 FEW = 64  # routes
 DIRECT = 18  # as in lpm.py
@@ -28,7 +28,7 @@ Row = tuple[int, int, int]  # key (36 bits below the directory), length, code
 class SmallLpm:
     """The native face of `elements.store.Lpm` until somebody asks for more than its contents."""
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         assert state.key is not None
         self._made = memory, at, state
         self._short = state.key.bits == LPM_BITS
@@ -45,15 +45,12 @@ class SmallLpm:
             self._full.load(self.dump_rows())
         return self._full
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         """It lies elsewhere from now on; what the descriptor leads to stays where it is."""
-        before, start, _ = self._made
-        memory.view[at : at + SIZE] = before.view[start : start + SIZE]
-        self.settle(memory, at)
-
-    def settle(self, memory: Memory, at: int) -> None:
-        """The descriptor has been copied to there already."""
-        self._made = memory, at, self._made[2]
+        before, start, state = self._made
+        (to, begin), (view, old) = memory.locate(at), before.locate(start)
+        to[begin : begin + SIZE] = view[old : old + SIZE]
+        self._made = memory, at, state
         if self._full is not None:
             self._full.settle(memory, at)
 

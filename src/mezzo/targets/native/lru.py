@@ -11,17 +11,17 @@ from typing import Any
 from mezzo.ir.module import State
 from mezzo.ir.types import U32
 from mezzo.targets.native.layout import mem_bytes
-from mezzo.targets.native.state import Memory, Table
+from mezzo.targets.native.state import Table, Words
 
 
 class LruTable(Table):
     """Where a new key finds no room, the entry at the end of the ring goes."""
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         super().__init__(memory, at, state)
         self._join(self.shape.slots, self.shape.slots)
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         memory.put(at + 16, 8, self.forgotten)
         super().move(memory, at)
 

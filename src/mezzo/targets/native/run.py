@@ -13,7 +13,7 @@ from mezzo.ir.types import PACKET
 from mezzo.packet.arena import Packet
 from mezzo.targets.native.common import Common, Key
 from mezzo.targets.native.layout import LEFT, OUT, RUNTIME, Layout, now_offset
-from mezzo.targets.native.state import Array, Memory, address_of, make_cell
+from mezzo.targets.native.state import Array, Block, Ground, Memory, address_of, make_cell
 
 if TYPE_CHECKING:
     from mezzo.targets.native.build import Code
@@ -48,7 +48,10 @@ class Engine:
     ) -> None:
         self.code, self.program, self.arena, self.virtual = code, code.program, code.arena, virtual
         self.layout, self.memory = code.layout, memory or memory_of(code.layout, code.common)
-        self.cells = take_over(self.program, self.layout, self.memory, cells, code.common) if memory is None else cells
+        self.blocks = blocks_of(self.layout, self.memory) if memory is None else []
+        self.cells = cells
+        if memory is None:
+            self.cells = take_over(self.program, self.layout, self.memory, self.blocks, cells, code.common)
         self._hosts, self._errors = hosts, list[BaseException]()
         self.depth = 0  # calls under way
         self._doors: dict[tuple[Any, ...], Any] = {}
@@ -201,8 +204,19 @@ def memory_of(layout: Layout, common: Common | None = None) -> Memory:
     return Memory(layout.size, layout.own, common.descriptor if common is not None else -1)
 
 
+def blocks_of(layout: Layout, memory: Memory) -> list[Block]:
+    """The blocks of all instances, on a ground of their own."""
+    ground = Ground(memory.view, layout.offsets)
+    return [Block(ground, i) for i in range(len(layout.offsets))]
+
+
 def take_over(
-    program: Program, layout: Layout, memory: Memory, cells: list[dict[str, Any]], common: Common | None = None
+    program: Program,
+    layout: Layout,
+    memory: Memory,
+    blocks: list[Block],
+    cells: list[dict[str, Any]],
+    common: Common | None = None,
 ) -> list[dict[str, Any]]:
     """The native state objects of every instance, with the contents that `cells` have."""
     made: list[dict[str, Any]] = []
@@ -211,11 +225,14 @@ def take_over(
         memory.put(base + unit.number, 4, i)
         given, made_here = cells[i] if i < len(cells) else {}, {}
         for state in linked.unit.states:
-            at, name, lanes = base + unit.states[state.name], state.name, layout.lanes.get((i, state.name), -1)
+            at, name, lanes = unit.states[state.name], state.name, layout.lanes.get((i, state.name), -1)
             if common is not None and common.has(i, name):
-                made_here[name] = _common_cell(common, (i, name), memory, layout.own, at, state, given.get(name))
+                there = given.get(name)
+                made_here[name] = _common_cell(common, (i, name), memory, layout.own, base + at, state, there)
                 continue
-            made_here[name] = make_cell(memory, at, state, lanes)
+            made_here[name] = (
+                make_cell(blocks[i], at, state) if lanes < 0 else make_cell(memory, base + at, state, lanes)
+            )
             if name in given:
                 made_here[name].load(given[name].dump())
         made.append(made_here)
@@ -247,18 +264,13 @@ def inherit(
 ) -> None:
     """Moves state of an instance of `old`, whose code runs no more, to one of `new`: words are copied, bodies stay
     where they are, and the objects that elements know stay the same.  `names`: states of which type and size are equal
-    in both; `drops`: its counts of packets that died, too."""
+    in both; `drops`: its counts of packets that died, too.  (Of many instances that stay: see `mover`.)"""
     base, unit, was = new.layout.offsets[instance], new.layout.units[instance], old.layout.units[its]
-    if drops and unit == was and names == unit.states.keys() and old.common is None and new.common is None:
-        _inherit_block(new, instance, old, its)
-        return
     for name in names:
         if _is_common(new, instance, name) or _is_common(old, its, name):
             _go_on(new, instance, old.cells[its][name], name)
-            continue
-        cell, lanes = old.cells[its][name], new.layout.lanes.get((instance, name), -1)
-        cell.move(new.memory, base + unit.states[name], *((lanes,) if lanes >= 0 else ()))
-        new.cells[instance][name] = cell
+        else:
+            move_cell(new, instance, name, old.cells[its][name])
     if drops:
         start = old.layout.offsets[its] + was.drops
         size = min(unit.size - unit.drops, was.size - was.drops)
@@ -266,18 +278,14 @@ def inherit(
         _count_below(new, instance, old, its)
 
 
-def _inherit_block(new: Engine | Engines, instance: int, old: Engine | Engines, its: int) -> None:
-    """All of an instance that is the same in both, at once: this is done while nobody runs."""
-    unit, base, start = new.layout.units[instance], new.layout.offsets[instance], old.layout.offsets[its]
-    new.memory.view[base : base + unit.size] = old.memory.view[start : start + unit.size]
-    new.memory.put(base + unit.number, 8, instance)  # and a lock that nobody has
-    cells = new.cells[instance]
-    for name, cell in old.cells[its].items():
-        if (instance, name) in new.layout.lanes:
-            cell.move(new.memory, base + unit.states[name], new.layout.lanes[instance, name])
-        else:
-            cell.settle(new.memory, base + unit.states[name])
-        cells[name] = cell
+def move_cell(new: Engine | Engines, instance: int, name: str, cell: Any) -> None:
+    """The cell is that of an instance of another engine from now on, with what it holds."""
+    at, lanes = new.layout.units[instance].states[name], new.layout.lanes.get((instance, name), -1)
+    if lanes >= 0:
+        cell.move(new.memory, new.layout.offsets[instance] + at, lanes)
+    else:
+        cell.move(new.blocks[instance], at)
+    new.cells[instance][name] = cell
 
 
 def _count_below(new: Engine | Engines, instance: int, old: Engine | Engines, its: int) -> None:

@@ -3,6 +3,9 @@
 Nothing is copied: reading a scalar reads the word that the code increments.  Whoever changes anything but a scalar or
 an array element does so at a quiescent point of the code.
 
+A cell knows its place in the block of its instance, and the block its `Ground`, that of all instances of a program.
+When another program takes over, one assignment says where all these are from then on (`mover`).
+
 Bodies are bytearrays: large ones come zeroed from the system and untouched, so what no packet reaches costs nothing.
 numpy, slow to import, is left to what moves large tables (lpm.py) and to blobs that are not bytes.
 """
@@ -76,6 +79,45 @@ class Memory:
     def put(self, at: int, size: int, value: int) -> None:
         self.view[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
 
+    def locate(self, at: int) -> Place:
+        return self.view, at
+
+
+Place = tuple[memoryview, int]
+
+
+class Ground:
+    """Where the blocks of a program's instances are; `places` is never changed, but replaced by another list."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, view: memoryview, offsets: Iterable[int]) -> None:
+        self.places: list[Place] = [(view, at) for at in offsets]
+
+
+class Block:
+    """The block of one instance, wherever it is: words by offset in it.  `seat`: a ground, and its number there."""
+
+    __slots__ = ("seat",)
+
+    def __init__(self, ground: Ground, number: int) -> None:
+        self.seat = ground, number
+
+    def locate(self, at: int) -> Place:
+        ground, number = self.seat
+        view, start = ground.places[number]
+        return view, start + at
+
+    def get(self, at: int, size: int, signed: bool = False) -> int:
+        view, at = self.locate(at)
+        return int.from_bytes(view[at : at + size], "little", signed=signed)
+
+    def put(self, at: int, size: int, value: int) -> None:
+        view, at = self.locate(at)
+        view[at : at + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+Words = Memory | Block  # what a cell's words are in
 
 _INTEGERS = {
     (1, False): ctypes.c_uint8, (2, False): ctypes.c_uint16, (4, False): ctypes.c_uint32, (8, False): ctypes.c_uint64,
@@ -84,7 +126,7 @@ _INTEGERS = {
 
 
 class Scalar:
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         self.type = state.type
         self._memory, self._at, self._size = memory, at, mem_bytes(state.type)
 
@@ -96,18 +138,14 @@ class Scalar:
     def value(self, value: int) -> None:
         self._memory.put(self._at, self._size, self.type.wrap(int(value)))
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         """It lies elsewhere from now on, with what it holds; all kinds have this, and bodies stay where they are."""
         memory.put(at, self._size, self.value)
-        self.settle(memory, at)
-
-    def settle(self, memory: Memory, at: int) -> None:
-        """Its words have been copied to there already; all kinds have this."""
         self._memory, self._at = memory, at
 
     def word(self) -> Any:
         """The word itself as a ctypes integer, for who reads it very often; only of those up to 64 bits."""
-        return _INTEGERS[self._size, self.type.signed].from_buffer(self._memory.view, self._at)
+        return _INTEGERS[self._size, self.type.signed].from_buffer(*self._memory.locate(self._at))
 
     def dump(self) -> int:
         return self.value
@@ -122,27 +160,28 @@ _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 class Array:
     """`given`: memory that is another's too, where it is to lie there."""
 
-    def __init__(self, memory: Memory, at: int, state: State, given: memoryview | None = None) -> None:
+    def __init__(self, memory: Words, at: int, state: State, given: memoryview | None = None) -> None:
         self.type, self._count, self._size = state.type, state.size, mem_bytes(state.type)
-        size = self._size * state.size
-        self._inline = is_inline(state)
-        if self._inline:
-            self._view = memory.view[at : at + size]
-        else:
-            self._view = body(size) if given is None else given
-            memory.put(at, 8, where(self._view))
+        self._memory, self._start = memory, at
+        self._body: memoryview | None = None  # where it is not in the block itself
+        if not is_inline(state):
+            self._body = body(self._size * state.size) if given is None else given
+            memory.put(at, 8, where(self._body))
 
-    def move(self, memory: Memory, at: int) -> None:
-        if self._inline:
-            place = memory.view[at : at + len(self._view)]
-            place[:] = self._view
-            self._view = place
-        else:
-            memory.put(at, 8, where(self._view))
+    @property
+    def _view(self) -> memoryview:
+        if self._body is not None:
+            return self._body
+        view, at = self._memory.locate(self._start)
+        return view[at : at + self._size * self._count]
 
-    def settle(self, memory: Memory, at: int) -> None:
-        if self._inline:
-            self._view = memory.view[at : at + len(self._view)]
+    def move(self, memory: Words, at: int) -> None:
+        if self._body is not None:
+            memory.put(at, 8, where(self._body))
+        else:
+            view, start = memory.locate(at)
+            view[start : start + self._size * self._count] = self._view
+        self._memory, self._start = memory, at
 
     def __len__(self) -> int:
         return self._count
@@ -172,11 +211,17 @@ class Array:
         if values.count(0) == len(values):
             self._view[: len(values) * self._size] = bytes(len(values) * self._size)
         elif form:
-            whole = array(form, [self.type.wrap(value) if value else 0 for value in values])
+            whole = self._as_array(form, values)
             self._view[: len(whole) * self._size] = memoryview(whole).cast("B")
         else:
             for index, value in enumerate(values):
                 self[index] = value
+
+    def _as_array(self, form: str, values: list[int]) -> array[int]:
+        try:
+            return array(form, values)
+        except (OverflowError, TypeError):
+            return array(form, [self.type.wrap(value) if value else 0 for value in values])
 
     def _form(self) -> str:
         """The letter by which `struct` calls the type, empty if it has none: large arrays are moved whole."""
@@ -188,19 +233,16 @@ class Table:
     """Open addressing, at most half full; deletion shifts back, so there are no tombstones.  The hash is the one in
     pieces.py."""
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         self.shape = table_shape(state)
         self.key, self.type, self.capacity = self.shape.key, self.shape.value, state.size
         self._view = body((self.shape.slots + self.shape.forgets) * self.shape.stride)
         self._memory, self._count_at = memory, at + 8
         memory.put(at, 8, where(self._view))
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         memory.put(at, 8, where(self._view))
         memory.put(at + 8, 8, len(self))
-        self.settle(memory, at)
-
-    def settle(self, memory: Memory, at: int) -> None:
         self._memory, self._count_at = memory, at + 8
 
     def __len__(self) -> int:
@@ -301,21 +343,21 @@ class Ring:
     Between two threads the ends lie apart (`lanes`), and each thread has copies; while nobody runs all are equal.
     """
 
-    def __init__(self, memory: Memory, at: int, state: State, lanes: int = -1) -> None:
+    def __init__(self, memory: Words, at: int, state: State, lanes: int = -1) -> None:
         self.size = state.size
         whole = body(4 * power_of_two(max(state.size, 1)))
         self._body = whole.cast("I")
-        self.settle(memory, at, lanes)
+        self._sit(memory, at, lanes)
         memory.put(at, 8, where(self._body.cast("B")))
 
-    def settle(self, memory: Memory, at: int, lanes: int = -1) -> None:
+    def _sit(self, memory: Words, at: int, lanes: int) -> None:
         self._memory = memory
         words: tuple[tuple[int, ...], tuple[int, ...]] = ((at + 8,), (at + 12,)) if lanes < 0 else lane_words(lanes)
         self._heads, self._tails = words
 
-    def move(self, memory: Memory, at: int, lanes: int = -1) -> None:
+    def move(self, memory: Words, at: int, lanes: int = -1) -> None:
         head, tail = self._ends()
-        self.settle(memory, at, lanes)
+        self._sit(memory, at, lanes)
         memory.put(at, 8, where(self._body.cast("B")))
         self._move(self._heads, head)
         self._move(self._tails, tail)
@@ -363,16 +405,13 @@ class Ring:
 
 
 class Slots:
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         whole = memoryview(bytearray(b"\xff" * 4 * max(state.size, 1)))
         self._size, self._body = state.size, whole.cast("I")
         self.move(memory, at)
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         memory.put(at, 8, where(self._body.cast("B")))
-
-    def settle(self, memory: Memory, at: int) -> None:
-        pass
 
     def __len__(self) -> int:
         return self._size
@@ -401,18 +440,15 @@ class Slots:
 
 
 class Buffer:
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         self.size = state.size
         self._body = body(state.size)
         self._memory, self._used_at = memory, at + 8
         memory.put(at, 8, where(self._body))
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         memory.put(at, 8, where(self._body))
         memory.put(at + 8, 8, len(self))
-        self.settle(memory, at)
-
-    def settle(self, memory: Memory, at: int) -> None:
         self._memory, self._used_at = memory, at + 8
 
     def __len__(self) -> int:
@@ -445,16 +481,13 @@ class Buffer:
 class Blob:
     """Keeps what it is bound to alive; the code reads it in place."""
 
-    def __init__(self, memory: Memory, at: int, state: State) -> None:
+    def __init__(self, memory: Words, at: int, state: State) -> None:
         self._memory, self._at = memory, at
         self.bind(b"")
 
-    def move(self, memory: Memory, at: int) -> None:
+    def move(self, memory: Words, at: int) -> None:
         self._memory, self._at = memory, at
         self.bind(self.data)
-
-    def settle(self, memory: Memory, at: int) -> None:
-        self._memory, self._at = memory, at
 
     def __len__(self) -> int:
         return self._memory.get(self._at + 8, 8)
@@ -486,8 +519,9 @@ KINDS: dict[str, Any] = {
 }
 
 
-def make_cell(memory: Memory, at: int, state: State, lanes: int = -1) -> Any:
-    """The native object for one declared state, `at` bytes into the context; `lanes`: of a ring between two threads."""
+def make_cell(memory: Words, at: int, state: State, lanes: int = -1) -> Any:
+    """The native object for one declared state, `at` bytes into a block or the context; `lanes`: of a ring between two
+    threads, whose ends lie apart in the context."""
     if lanes >= 0:
         return Ring(memory, at, state, lanes)
     if state.kind == "lpm":

@@ -20,8 +20,9 @@ from mezzo.targets.native import cache as disk
 from mezzo.targets.native.build import Code
 from mezzo.targets.native.common import Common
 from mezzo.targets.native.layout import Layout
-from mezzo.targets.native.run import DOOR, Engine, memory_of, take_over
+from mezzo.targets.native.run import DOOR, Engine, blocks_of, memory_of, take_over
 from mezzo.targets.native.shared import Place
+from mezzo.targets.native.state import Block
 
 # Not the generator's own step: else one thread would be a draw behind the other.
 APART = 0xD1B5_4A32_D192_ED03
@@ -49,7 +50,8 @@ def build_threads(
     layout = Layout.of(program, keys, threading.count).with_lanes(threading)
     layout = layout if common is None else layout.with_common(common)
     memory = memory_of(layout, common)
-    made = take_over(program, layout, memory, cells, common)
+    blocks = blocks_of(layout, memory)
+    made = take_over(program, layout, memory, blocks, cells, common)
     engines = []
     for thread, scheduler in enumerate(schedulers):
         place = Place(thread, threading, layout, schedulers)
@@ -59,7 +61,7 @@ def build_threads(
         address = arena.views[thread - 1].address if thread else arena.address
         more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
         engines.append(Engine(code, seen, hosts, seed=_apart(seed, thread), **more))
-    return Engines(threading, engines, made)
+    return Engines(threading, engines, made, blocks)
 
 
 def _apart(seed: int, thread: int) -> int:
@@ -84,8 +86,10 @@ def _number(args: tuple[int | Packet, ...]) -> int:
 class Engines:
     """The doors of one engine, opened on the right thread's."""
 
-    def __init__(self, threading: Threading, engines: list[Engine], cells: list[dict[str, Any]]) -> None:
-        self.threading, self.engines, self.cells = threading, engines, cells
+    def __init__(
+        self, threading: Threading, engines: list[Engine], cells: list[dict[str, Any]], blocks: list[Block]
+    ) -> None:
+        self.threading, self.engines, self.cells, self.blocks = threading, engines, cells, blocks
         self.program, self.arena, self.memory = engines[0].program, engines[0].arena, engines[0].memory
         self.layout, self.virtual, self.common = engines[0].layout, False, engines[0].common
         self.late, self.catch_up = engines[0].late, engines[0].catch_up

@@ -1,6 +1,8 @@
 """The python target: the definition.  Each IR function becomes a Python function that pdb can step through."""
 
 from mezzo.targets.python.build import build
-from mezzo.targets.python.run import Engine, inherit
+from mezzo.targets.python.run import Engine, Moving, inherit
 
-__all__ = ["Engine", "build", "inherit"]
+moving = Moving
+
+__all__ = ["Engine", "build", "inherit", "moving"]

@@ -396,6 +396,22 @@ def inherit(new: Engine, instance: int, old: Engine, its: int, names: frozenset[
         new.instances[instance].counts = old.instances[its].counts
 
 
+class Moving:
+    """Of instances that stay as they are; here they go one by one (see `targets`)."""
+
+    def __init__(self, new: Engine, old: Engine) -> None:
+        pass
+
+    def keep(self, instance: int, its: int) -> bool:
+        return False
+
+    def apply(self) -> None:
+        pass
+
+    def settle(self) -> None:
+        pass
+
+
 class _Inside:
     """A call of packet code.  A packet may cross thousands of elements in it; what a callback raised comes out of the
     outermost call only, where no packet is in anybody's hands."""
