@@ -36,7 +36,7 @@ from mezzo.pipeline import compile_text
 from mezzo.pipeline.wire import WIRE, wire_unit
 from mezzo.targets.kernel import Part
 from mezzo.targets.kernel.elf import SYMBOL, _sections, _string
-from mezzo.targets.kernel.load import BY_DESCRIPTOR, BY_VALUE, object_of, patch
+from mezzo.targets.kernel.load import BY_DESCRIPTOR, BY_VALUE, Compiler, patch
 from mezzo.targets.kernel.plan import KernelPlan
 from mezzo.tools._random_packets import cases
 from mezzo.wire.build import ether, ip, udp
@@ -133,7 +133,7 @@ class Measured:
 
 def measured(part: Part) -> Measured:
     maps = {part.maps.descriptors[symbol]: (one.key, one.value) for symbol, one in part.layout.maps.items()}
-    code = patch(object_of(part.roots[0].text, False), part.maps)
+    code = patch(Compiler(False).object_of(part.roots[0].text), part.maps)
     return Measured(part.roots[0].fd, code, maps)
 
 

@@ -1,9 +1,10 @@
 """Hot reload of the standard IP router under load: how long no packet code runs, and how long all of it takes.
 
-The router has live ports: pipes, by which the router itself sends it traffic.  What changes is the length of two queues;
-all else stays.  The same is done with more elements beside it, for what stays should cost nothing.  `gap` is what packet
-code saw: the longest time between two runs of a task that always runs, from when the configuration was given on.  In it
-are the waits for Python while the new configuration is compiled, and for the CPU, which on a busy machine are the most.
+The router has live ports: pipes, by which the router itself sends it traffic.  What changes is the length of two
+queues; all else stays.  The same is done with more elements beside it, for what stays should cost nothing.  `gap` is
+what packet code saw: the longest time between two runs of a task that always runs, from when the configuration was
+given on.  In it are the waits for Python while the new configuration is compiled, and for the CPU, which on a busy
+machine are the most.
 """
 
 from __future__ import annotations

@@ -291,6 +291,7 @@ def next_levels(router: Router, text: str) -> dict[str, Any]:
     levels, cells = Levels(plan, "native"), [e.all_cells() for e in plan.elements]
     more = levels.build(cells, router.arena.frame_size, 1, True, False, before=router.levels)
     engine = native.build(plan.program, router.arena, cells, {}, whole=plan.whole, **more)
+    levels.load()
     for element in plan.elements:
         element.router = router
     router.at_rest(lambda: levels.replace(router.levels, router.ports))

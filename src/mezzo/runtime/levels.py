@@ -10,7 +10,7 @@ one: counters are sums over the levels, drops too, and what a handler writes bot
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from mezzo.base import Diagnostic, MezzoError
@@ -43,7 +43,8 @@ class Levels:
         before: Levels | None = None,
         keep: Callable[[str], bool] = lambda name: True,
     ) -> dict[str, Any]:
-        """Makes the part, with the contents of `cells`; what the native target is to know of it.  `traced`: its
+        """Makes the part but for its programs, with the contents of `cells`; what the native target is to know of it.
+        LLVM works at them in another process, until `load` wants them.  `traced`: its
         programs can tell of the packets that somebody follows.  `before`: of a router that runs, whose place it is to
         take (see `replace`): elements of equal name and state that `keep` says yes to go on in the same maps,
         and so with what is there.  What `cells` leave out is as its element has it."""
@@ -57,12 +58,22 @@ class Levels:
         options["frags"] = needs_several_buffers([kernel.devices[i] for i, _ in kernel.entries])
         old = before.parts[0] if before is not None and before.parts else None
         full = [given or element.all_cells() for given, element in zip(cells, self.plan.elements, strict=True)]
-        with privileged.making(kernel.devices[kernel.entries[0][0]]):
-            part = Part.of(kernel, full, before=old, keep=keep, **options)
+        with self._making():
+            part = Part.of(kernel, full, before=old, keep=keep, later=True, **options)
         self.parts.append(part)
         part.set_word("random", old.word("random") if old is not None else (seed + APART) & WORD)
         part.set_word("epoch", old.word("epoch") if old is not None else 0)
         return {"common": common_of(part, self.plan.program)}
+
+    def load(self) -> None:
+        """The programs of the part: the verifier may find that something is to be refused."""
+        for part in self.parts:
+            with self._making():
+                part.load_roads()
+
+    def _making(self) -> AbstractContextManager[None]:
+        assert self._kernel is not None
+        return privileged.making(self._kernel.devices[self._kernel.entries[0][0]])
 
     def set_clock(self, epoch_ns: int) -> None:
         """The kernel's clock is the native one; what to add for the time of day is told."""

@@ -281,7 +281,9 @@ class Reload:
         more |= self.levels.build(
             cells, router.arena.frame_size, more["seed"], more["cache"], traced, router.levels, self._whole()
         )
-        return load_target(router.target).build(plan.program, router.arena, cells, router.hosts_of(plan), **more)
+        engine = load_target(router.target).build(plan.program, router.arena, cells, router.hosts_of(plan), **more)
+        self.levels.load()
+        return engine
 
     def _whole(self) -> Callable[[str], bool]:
         """Which elements take over all that those before them have, so that in the kernel it may stay where it is."""

@@ -121,7 +121,10 @@ class Router(Asking, Exchange):
             more: dict[str, Any] = {**self.made_with, "trace": saw, "whole": plan.whole}
             more |= {"threading": plan.threading} if plan.threading is not None else {}
             more |= self.levels.build(cells, frame_size, seed, cache, trace is not None)
+            # Beside a part native code is the slow path: it need not be the best from the first packet on.
+            more |= {"hurry": True} if self.levels.parts else {}
             self.engine = build(plan.program, self.arena, cells, self.hosts_of(plan), **more)
+            self.levels.load()
         except BaseException:
             self.levels.close()
             self.arena.close()
@@ -134,6 +137,10 @@ class Router(Asking, Exchange):
             element.router = self
         self._set_clock()
         self._start()
+        if self.levels.parts:
+            from mezzo.targets.native.finish import finish
+
+            finish(self.engine, self._later)
 
     # -- making one
 

@@ -11,55 +11,65 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache as once
-from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
 
 from mezzo.base import MezzoError, Span, bpf, cache
+from mezzo.base.aside import Worker
+from mezzo.targets.bpf_code import CPU, FEATURES, compile_text
 from mezzo.targets.kernel.elf import Object, read_object
 from mezzo.targets.kernel.layout import Layout, Map
 from mezzo.targets.kernel.refusal import explain
 
-CPU, FEATURES = "v3", "+allows-misaligned-mem-access"  # BPF's version 3: Linux 5.3
 BY_DESCRIPTOR, BY_VALUE, BY_CODE = 1, 2, 4
 FUNCTION, PROTOTYPE = 12, 13  # kinds of BTF
 NAME = "mezzo_xsk"  # by which ports know a program of ours
 
 
-@once
-def machine() -> Any:
-    """LLVM's target machine for BPF."""
-    # LLVM ends the process where a program needs more than 512 bytes of stack; the verifier says the same in an error.
-    llvm.set_option("mezzo", f"--bpf-stack-size={1 << 20}")
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple("bpfel")
-    return target.create_target_machine(cpu=CPU, features=FEATURES, opt=2, reloc="static", codemodel="default")
+def name_of(text: str) -> str:
+    """Under which its object is kept."""
+    return hashlib.sha256(f"{llvmlite.__version__} {CPU} {FEATURES}\n{text}".encode()).hexdigest() + ".bpf"
 
 
-def compile_text(text: str) -> bytes:
-    """Assembly to an object."""
-    made = machine()
-    module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = made.triple, str(made.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
-    builder = llvm.create_pass_builder(made, options)
-    builder.getModulePassManager().run(module, builder)
-    return bytes(made.emit_object(module))
+class Compiler:
+    """Makes objects, or finds them where they were made before: on disk, or in another process (see `begin`)."""
 
+    def __init__(self, use_disk: bool) -> None:
+        self.use_disk = use_disk
+        self._worker: Worker | None = None
+        self._known: dict[str, bytes] = {}
 
-def object_of(text: str, use_disk: bool) -> Object:
-    """The object, from disk where it was made before."""
-    name = hashlib.sha256(f"{llvmlite.__version__} {CPU} {FEATURES}\n{text}".encode()).hexdigest() + ".bpf"
-    kept = cache.load(name) if use_disk else None
-    if kept is None:
-        kept = compile_text(text)
-        if use_disk:
-            cache.save(name, kept)
-    return read_object(kept)
+    def begin(self, texts: Sequence[str]) -> None:
+        """Has these compiled while this process compiles something else."""
+        texts = [text for text in dict.fromkeys(texts) if self._kept(text) is None]
+        if texts:
+            self._worker = Worker("mezzo.targets.bpf_code", "compile_text", texts)
+
+    def _kept(self, text: str) -> bytes | None:
+        if text not in self._known and self.use_disk and (kept := cache.load(name_of(text))) is not None:
+            self._known[text] = kept
+        return self._known.get(text)
+
+    def object_of(self, text: str) -> Object:
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            with worker:
+                self._keep(worker.results())
+        kept = self._kept(text)
+        if kept is None:
+            kept = compile_text(text)
+            self._keep({text: kept})
+        return read_object(kept)
+
+    def _keep(self, made: Mapping[str, bytes]) -> None:
+        self._known |= made
+        for text, content in made.items() if self.use_disk else ():
+            cache.save(name_of(text), content)
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
 
 @dataclass
@@ -131,12 +141,12 @@ def load(
     text: str,
     spans: Sequence[Span | None],
     maps: Maps,
-    use_disk: bool = True,
+    compiler: Compiler,
     flags: int = 0,
     owners: Sequence[int] = (),
 ) -> tuple[int, int]:
     """(the program's descriptor, its instructions); KernelRefusal says at which Python line the kernel refuses it."""
-    found = object_of(text, use_disk)
+    found = compiler.object_of(text)
     known = tuple(at // 8 for at, _ in found.functions) if found.calls else ()
     try:
         fd = bpf.load_code(patch(found, maps), NAME, flags, types=types_of(found), functions=known)

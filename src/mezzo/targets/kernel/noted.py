@@ -9,7 +9,7 @@ from dataclasses import replace
 from mezzo.targets.kernel import notes
 from mezzo.targets.kernel.cells import Views
 from mezzo.targets.kernel.emit import PROGRAMS
-from mezzo.targets.kernel.load import Maps
+from mezzo.targets.kernel.load import Compiler, Maps
 from mezzo.targets.kernel.part import Part
 
 
@@ -22,6 +22,7 @@ class Noted(Part):
         self.plan, self.program, self.placed, self.entries = part.plan, part.program, part.placed, part.entries
         self.injectors = part.injectors
         self.blobs, self.roads, self.how, self.cells = part.blobs, part.roads, part.how, part.cells
+        self.compiler, self.drafts = Compiler(part.compiler.use_disk), self._drafts()
         self.emitter = functools.partial(notes.NotingEmitter, wanted=wanted)
         self.layout = replace(part.layout, maps={**part.layout.maps, notes.SYMBOL: notes.MAP})
         self.maps = Maps.make(self.layout, {s: fd for s, fd in part.maps.descriptors.items() if s != PROGRAMS})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mezzo.base import bpf
@@ -16,7 +16,7 @@ from mezzo.targets.kernel.cells import Views, make_cell
 from mezzo.targets.kernel.emit import PROGRAMS, Emitter, Joints
 from mezzo.targets.kernel.frame import ABORTED, DROP
 from mezzo.targets.kernel.layout import NAMES, WORDS, Layout, Map, lanes_of, lay_out
-from mezzo.targets.kernel.load import Maps, load
+from mezzo.targets.kernel.load import Compiler, Maps, load
 from mezzo.targets.kernel.notes import NotingEmitter
 from mezzo.targets.kernel.plan import KernelPlan, Port
 from mezzo.targets.kernel.refusal import KernelRefusal
@@ -36,6 +36,17 @@ class Loaded:
     text: str
 
 
+@dataclass
+class Draft:
+    """A road on its way into the kernel: its instances, dealt out to programs, and these as they are written."""
+
+    road: Road
+    groups: list[list[int]]
+    careful: bool = False
+    joints: Joints = field(default_factory=lambda: Joints([], {}))
+    programs: list[tuple[Emitter, str]] = field(default_factory=list)
+
+
 class Part:
     """The placed instances of a program; `cells`: the contents of its state, which it takes over.
 
@@ -43,7 +54,7 @@ class Part:
     interface, with sockets of its queues in map `sockets{n}`, by queue, and interfaces in `devices`, by `plan.keys`.
     Behind them are those of `plan.injections`, which native code runs, with programs that send what comes of it.
     Without one there is one root, for packets that are given to it at `entries` with a record.  `noted`: packets may be
-    followed (see notes).
+    followed (see notes).  `later`: programs are to be loaded by `load_roads`.
     """
 
     plan: KernelPlan | None = None
@@ -69,12 +80,14 @@ class Part:
         sockets: Mapping[str, str] | None = None,
         before: Part | None = None,
         keep: Callable[[str], bool] = lambda name: True,
+        later: bool = False,
     ) -> None:
         self.program, self.placed, self.entries = program, tuple(placed), list(entries)
         self.emitter: Callable[..., Emitter] = NotingEmitter if noted else Emitter
         more = {**(more or {}), **({notes.SYMBOL: notes.MAP} if noted else {})}
         self.roads = tuple(roads) or (Road(self.placed, tuple(entries), wire, wires or {}),)
-        self.how: dict[str, Any] = {"use_disk": use_disk, "frame_size": frame_size, "virtual": virtual}
+        self.how: dict[str, Any] = {"frame_size": frame_size, "virtual": virtual}
+        self.compiler = Compiler(use_disk)
         # State of other kinds is not for packets that are pushed, and stays where it is.
         states = [(i, s) for i in placed for s in program.instances[i].unit.states if s.kind in KINDS]
         self.blobs = {(i, s.name): len(cells[i][s.name]) for i, s in states if s.kind == "blob"}
@@ -95,14 +108,34 @@ class Part:
                 place = self.layout.places[i, state.name]
                 old = before.cells[self.layout.same[i]][state.name] if before and i in self.layout.same else None
                 self.cells[i][state.name] = make_cell(self.views, place, state, cells[i][state.name], old)
-            self.load_roads()
+            self.drafts = self._drafts()
+            (self.begin_roads if later else self.load_roads)()
         except BaseException:
             self.close()
             raise
 
+    def begin_roads(self) -> None:
+        """Another process has LLVM work at the programs, while there is other work to do before `load_roads`."""
+        self.compiler.begin([text for draft in self.drafts for _, text in self._written(draft)])
+
     def load_roads(self) -> None:
-        for road in self.roads:
-            self._load(road, **self.how)
+        for draft in self.drafts:
+            self._load(draft)
+        self.drafts.clear()
+
+    def _drafts(self) -> list[Draft]:
+        return [Draft(road, split(self.program, road.placed)) for road in self.roads]
+
+    def _written(self, draft: Draft) -> list[tuple[Emitter, str]]:
+        """The programs of a road, each with who wrote it."""
+        if not draft.programs:
+            number = {i: n for n, group in enumerate(draft.groups) for i in group}
+            draft.joints = Joints(draft.road.entries, number)
+            how = {"blobs": self.blobs, "careful": draft.careful, **self.how}
+            for n, group in enumerate(draft.groups):
+                emitter = self.emitter(self.program, group, self.layout, draft.joints, draft.road, root=n == 0, **how)
+                draft.programs.append((emitter, emitter.module()))
+        return draft.programs
 
     @classmethod
     def of(
@@ -155,37 +188,33 @@ class Part:
             if new.plan.devices[i] in links:
                 bpf.update_link(links[new.plan.devices[i]], root.fd)
 
-    def _load(self, road: Road, *, use_disk: bool, **options: Any) -> None:
+    def _load(self, draft: Draft) -> None:
         """Loads the programs of a road; one that the verifier finds too large becomes two, and where it does not follow
         the quickest code, the road is written with more care."""
-        groups, start, careful = split(self.program, road.placed), len(self.programs), False
+        groups, start = draft.groups, len(self.programs)
         while True:
-            number = {i: n for n, group in enumerate(groups) for i in group}
-            joints = Joints(road.entries, number)
             try:
-                for n, group in enumerate(groups):
-                    how = {"root": n == 0, "blobs": self.blobs, "careful": careful, **options}
-                    emitter = self.emitter(self.program, group, self.layout, joints, road, **how)
-                    self._load_one(emitter, road, n, use_disk)
+                for n, (emitter, text) in enumerate(self._written(draft)):
+                    self._load_one(emitter, text, draft.road, n)
             except KernelRefusal as refusal:
                 at = len(self.programs) - start
                 halve = refusal.is_size and len(groups[at]) > 1
                 if halve:
                     groups[at : at + 1] = halves(groups[at])
-                elif careful:
+                elif draft.careful:
                     refusal.instance = groups[at][0] if len(groups[at]) == 1 else refusal.instance
                     raise
-                careful = not halve
+                draft.careful = not halve
+                draft.programs.clear()
                 self._unload(start)
                 continue
-            self.number, self.exits = number, joints.exits
+            self.number, self.exits = draft.joints.programs, draft.joints.exits
             self.roots.append(self.programs[start])
             return
 
-    def _load_one(self, emitter: Emitter, road: Road, number: int, use_disk: bool) -> None:
-        text = emitter.module()
+    def _load_one(self, emitter: Emitter, text: str, road: Road, number: int) -> None:
         flags = bpf.HAS_FRAGS if road.frags else 0
-        fd, size = load(text, emitter.t.spans, self.maps, use_disk, flags, emitter.t.owners)
+        fd, size = load(text, emitter.t.spans, self.maps, self.compiler, flags, emitter.t.owners)
         self.programs.append(Loaded(fd, size, text))
         key = (road.first + number).to_bytes(4, "little")
         bpf.map_put(self.maps.descriptors[PROGRAMS], key, fd.to_bytes(4, "little"))
@@ -248,6 +277,7 @@ class Part:
 
     def close(self) -> None:
         """Unloads the programs and gives the maps back."""
+        self.compiler.close()
         if self.keeper is not None:
             self.keeper.close()
         for injector in self.injectors:

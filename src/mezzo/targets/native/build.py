@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache as once
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ LARGE = 8000  # lines of assembly: beyond, LLVM's shorter pipeline
 
 
 @once
-def machine() -> tuple[Any, str]:
-    """(LLVM's target machine of this CPU, a text that names it)."""
+def machine(opt: int = 2) -> tuple[Any, str]:
+    """(LLVM's target machine of this CPU, a text that names it); `opt`: how well machine code is chosen."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     # The context has a use per counter and more; past the usual 100 uses LLVM gives up proving that nobody else sees
@@ -40,7 +41,7 @@ def machine() -> tuple[Any, str]:
     llvm.set_option("mezzo", "--capture-tracking-max-uses-to-explore=2000")
     cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
-    made = target.create_target_machine(cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True)
+    made = target.create_target_machine(cpu=cpu, features=features, opt=opt, reloc="pic", codemodel="small", jit=True)
     return made, f"{llvmlite.__version__} {target.triple} {cpu} {features}"
 
 
@@ -62,6 +63,14 @@ def compile_text(text: str) -> bytes:
     if large:
         passes.add_jump_threading_pass()
     passes.run(module, builder)
+    return bytes(made.emit_object(module))
+
+
+def compile_quickly(text: str) -> bytes:
+    """Assembly to object code that does the same, in a tenth of the time, several times slower."""
+    made, _ = machine(0)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = made.triple, str(made.target_data)
     return bytes(made.emit_object(module))
 
 
@@ -98,11 +107,28 @@ def apart(keys: list[int], place: Place) -> list[int]:
     return [known.setdefault((key, s and s.code()), len(known)) for key, s in zip(keys, shares, strict=True)]
 
 
+@dataclass(frozen=True)
+class Draft:
+    """What LLVM is to make object code of, to be kept on disk under a name."""
+
+    name: str
+    head: bytes
+    text: str
+
+    def finished(self) -> bytes:
+        kept = self.head + compile_text(self.text)
+        if self.name:
+            save(self.name, kept)
+        return kept
+
+
 class Code:
     """The loaded object code of a program; more doors are made when somebody asks (by compiling once more).
 
     What is kept on disk is one line of JSON, the names that doors open to, then the object code: which functions equal
     instances share, and so how doors are called, shows only in bodies, and `program` may be of skeletons.
+
+    In a `hurry` what is not on disk is compiled quickly for now; `draft` is to be compiled well (see finish).
     """
 
     def __init__(
@@ -114,7 +140,10 @@ class Code:
         whole: Callable[[], Program] | None = None,
         place: Place | None = None,
         common: Common | None = None,
+        hurry: bool = False,
     ) -> None:
+        self.hurry = hurry
+        self.draft: Draft | None = None
         self.program, self.arena, self.trace, self.cache, self.place = program, arena, trace, cache, place
         self.whole, self.common = whole or (lambda: program), common
         self.keys, self.units = disk.unit_keys(program)
@@ -148,14 +177,31 @@ class Code:
         name = disk.key(self.program, self.keys, self.units, more)
         kept = load(name) if self.cache else None
         self.from_disk = kept is not None
+        self.draft = None
         if kept is None:
             doors = self._targets()
-            kept = json.dumps(doors).encode() + b"\n" + compile_text(self.emitter.module(doors))
-            if self.cache:
-                save(name, kept)
+            head, text = json.dumps(doors).encode() + b"\n", self.emitter.module(doors)
+            if self.hurry:
+                self.draft = Draft(name if self.cache else "", head, text)
+                kept = head + compile_quickly(text)
+            else:
+                kept = Draft(name if self.cache else "", head, text).finished()
+        self._take(kept)
+
+    def _take(self, kept: bytes) -> None:
         head, _, code = kept.partition(b"\n")
         self.doors = frozenset(json.loads(head))
         self._link(code)
+
+    def take_finished(self, draft: Draft, kept: bytes) -> list[int]:
+        """Well compiled code takes the place of the quick one, at the same doors; where these were.  None, where there
+        are more doors meanwhile."""
+        if self.draft is not draft:
+            return []
+        before = [int(self.linked[f"door_{door}"]) for door in self.doors]
+        self.draft = None
+        self._take(kept)
+        return before
 
     def _targets(self) -> list[str]:
         return [*dict.fromkeys([*always_doors(self.program, self.emitter.symbol, self._mine), *self.wanted])]
@@ -209,15 +255,15 @@ def build(
     whole: Callable[[], Program] | None = None,
     threading: Threading | None = None,
     common: Common | None = None,
+    hurry: bool = False,
 ) -> Engine | Engines:
-    """An engine that runs `program` on `arena`; the contents of `cells` are taken over."""
+    """An engine that runs `program` on `arena`; the contents of `cells` are taken over.  In a `hurry` its code may be
+    one that is soon there, and slow; `finish` has it compiled well."""
     if threading is not None:
         from mezzo.targets.native.threads import build_threads
 
         assert trace is None and not virtual, "tracing and a virtual clock are for one thread"
-        more: dict[str, Any] = {"seed": seed, "cache": cache, "whole": whole, "common": common}
+        more: dict[str, Any] = {"seed": seed, "cache": cache, "whole": whole, "common": common, "hurry": hurry}
         return build_threads(program, arena, cells, hosts, threading, **more)
-    code = Code(program, arena, trace is not None, cache, whole, common=common)
+    code = Code(program, arena, trace is not None, cache, whole, common=common, hurry=hurry)
     return Engine(code, cells, hosts, seed=seed, virtual=virtual, trace=trace)
-
-

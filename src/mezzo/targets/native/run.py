@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +189,12 @@ class Engine:
     def epoch_ns(self, value: int) -> None:
         self.memory.put(RUNTIME["epoch"], 8, value)
 
+    def forget_doors(self, addresses: Collection[int]) -> None:
+        """Finds these anew with the next call: other code has taken their place."""
+        gone = [key for key, door in self._doors.items() if ctypes.cast(door, _P).value in addresses]
+        for key in gone:
+            del self._doors[key]
+
     def close(self) -> None:
         """Lets go of the code and of the arena's address."""
         self._doors.clear()
@@ -329,4 +335,3 @@ def _count_late(cell: Any, before: Any, seen: int) -> None:
 def _number(low: int, high: int, sign: int) -> int:
     """An integer from three words of a wide two's complement number."""
     return (low & 0xFFFF_FFFF_FFFF_FFFF) | (high & 0xFFFF_FFFF_FFFF_FFFF) << 64 | sign << 128
-

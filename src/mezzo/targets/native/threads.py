@@ -41,6 +41,7 @@ def build_threads(
     cache: bool,
     whole: Callable[[], Program] | None,
     common: Common | None = None,
+    hurry: bool = False,
 ) -> Engines:
     """The last instances of `program` are the schedulers of threads 1, 2, …"""
     first = len(program.instances) - threading.count + 1
@@ -56,7 +57,7 @@ def build_threads(
     for thread, scheduler in enumerate(schedulers):
         place = Place(thread, threading, layout, schedulers)
         whole_view = _whole_view(whole or (lambda: program), scheduler)
-        code = Code(view(program, scheduler), arena, False, cache, whole_view, place, common)
+        code = Code(view(program, scheduler), arena, False, cache, whole_view, place, common, hurry)
         seen = [made[scheduler], *made[1:]]
         address = arena.views[thread - 1].address if thread else arena.address
         more: dict[str, Any] = {"virtual": False, "trace": None, "memory": memory, "address": address}
