@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llvmlite.binding import ffi
 
 from mezzo.ir import ops
 from mezzo.ir.module import Function, State
@@ -101,3 +102,21 @@ def test_a_child_is_forked_when_llvm_rests(folder: Path, monkeypatch: pytest.Mon
     if not child:
         os._exit(0 if may_end.is_set() and not finishing._under_way else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_who_runs_packet_code_does_not_wait_for_llvm(folder: Path) -> None:
+    engine, jobs = hurried(), Jobs()
+    finished(engine, jobs)
+    told = []
+
+    def at_rest() -> None:
+        jobs.pop()()
+        told.append(engine.call(0, "count"))
+
+    runner = threading.Thread(target=at_rest)
+    with ffi.lib._lock:  # somebody compiles
+        runner.start()
+        runner.join(10)
+        assert told == [1]
+    runner.join()
+    assert engine.code.draft is None

@@ -30,8 +30,8 @@ class Worker:
         words = [sys.executable, "-I", "-S", "-c", code]
         if sys.executable and not getattr(sys, "frozen", False):  # else this program is no Python
             with suppress(OSError):
-                how = {"stdin": given, "stdout": self._made, "stderr": subprocess.DEVNULL}
-                self._process = subprocess.Popen(words, **how)
+                silent = subprocess.DEVNULL
+                self._process = subprocess.Popen(words, stdin=given, stdout=self._made, stderr=silent)
         os.close(given)
 
     def results(self) -> dict[str, bytes]:

@@ -122,6 +122,15 @@ class Draft:
         return kept
 
 
+@dataclass(frozen=True)
+class Linked:
+    """Object code in this process, and the names that its doors open to."""
+
+    doors: frozenset[str]
+    library: Any
+    engine: Any
+
+
 class Code:
     """The loaded object code of a program; more doors are made when somebody asks (by compiling once more).
 
@@ -186,21 +195,20 @@ class Code:
                 kept = head + compile_quickly(text)
             else:
                 kept = Draft(name if self.cache else "", head, text).finished()
-        self._take(kept)
+        self._take(self.link(kept))
 
-    def _take(self, kept: bytes) -> None:
-        head, _, code = kept.partition(b"\n")
-        self.doors = frozenset(json.loads(head))
-        self._link(code)
+    def _take(self, ready: Linked) -> None:
+        self.doors, self.linked = ready.doors, ready.library
+        self.engines.append((ready.library, ready.engine))
 
-    def take_finished(self, draft: Draft, kept: bytes) -> list[int]:
+    def take_finished(self, draft: Draft, ready: Linked) -> list[int]:
         """Well compiled code takes the place of the quick one, at the same doors; where these were.  None, where there
-        are more doors meanwhile."""
+        are more doors meanwhile.  LLVM, which may be at work for somebody else, is not waited for."""
         if self.draft is not draft:
             return []
         before = [int(self.linked[f"door_{door}"]) for door in self.doors]
         self.draft = None
-        self._take(kept)
+        self._take(ready)
         return before
 
     def _targets(self) -> list[str]:
@@ -213,16 +221,17 @@ class Code:
             return True
         return place.threading.homes[instance] == place.thread and instance not in place.schedulers
 
-    def _link(self, code: bytes) -> None:
+    def link(self, kept: bytes) -> Linked:
         """JITLink puts all sections in one piece: they address each other by 32 bits, and between free places of the
         address space there may lie gigabytes of arenas."""
+        head, _, code = kept.partition(b"\n")
+        doors = frozenset(json.loads(head))
         made = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
         engine = llvm.create_lljit_compiler(made, use_jit_link=True)
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        for door in [*self.doors, *(["refill"] if self.place is not None else [])]:
+        for door in [*doors, *(["refill"] if self.place is not None else [])]:
             library.export_symbol(f"door_{door}")
-        self.linked = library.link(engine, "program")
-        self.engines.append((self.linked, engine))
+        return Linked(doors, library.link(engine, "program"), engine)
 
     def function_door(self, instance: int, function: str) -> int:
         """The address of the door to a function of an instance."""

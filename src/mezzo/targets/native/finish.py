@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from mezzo.targets.native.build import Draft
+from mezzo.targets.native.build import Draft, Linked
 from mezzo.targets.native.run import Engine
 from mezzo.targets.native.threads import Engines
 
@@ -31,17 +31,18 @@ def finish(engine: Engine | Engines, later: Later) -> None:
 
 def _compile(drafts: list[tuple[Engine, Draft]], later: Later, done: threading.Event) -> None:
     try:
-        for engine, draft in drafts:
-            kept = draft.finished()
-            later(partial(_take, engine, draft, kept, later))
+        # All that needs LLVM first: who runs packet code must not wait for its lock.
+        ready = [(engine, draft, engine.code.link(draft.finished())) for engine, draft in drafts]
+        for engine, draft, linked in ready:
+            later(partial(_take, engine, draft, linked, later))
     finally:
         _under_way.discard(done)
         done.set()
 
 
-def _take(engine: Engine, draft: Draft, kept: bytes, later: Later) -> None:
+def _take(engine: Engine, draft: Draft, linked: Linked, later: Later) -> None:
     if engine.code.draft is draft:
-        engine.forget_doors(engine.code.take_finished(draft, kept))
+        engine.forget_doors(engine.code.take_finished(draft, linked))
     else:
         finish(engine, later)  # there are more doors meanwhile
 
