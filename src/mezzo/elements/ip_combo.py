@@ -44,7 +44,7 @@ class IPInputCombo(CheckIPHeader):
         p.strip(ETHERNET)
         why = self.examine(p)
         if why == GOOD:
-            return 0
+            return self.cut(p, p.u32(self.offset) & 0xFFFF, p.u32(self.offset + 16))
         self.note(why)
         for number, reason in self.numbered:
             if why == number:
