@@ -21,7 +21,7 @@ from mezzo.elements import Arg, Bandwidth, ConfigError, Element, Env, Int, Text,
 from mezzo.elements.args import read_arguments
 from mezzo.elements.element import Trouble
 from mezzo.ports._fault import Fault, _Faulty
-from mezzo.ports.port import Port
+from mezzo.ports.port import COUNTS, Port
 from mezzo.ports.ring import LARGEST, LEAST, Ring
 
 MOST = 1 << 16  # slots that one run of a task handles
@@ -164,7 +164,7 @@ class _End(_Faulty):
 
     def hands_over(self, old: Any) -> list[str]:
         """What it counted; all else is of a port that it had."""
-        return [name for name in ("count", "byte_count") if name in old.state_specs]
+        return [name for name in COUNTS if name in old.state_specs]
 
     # -- the port
 

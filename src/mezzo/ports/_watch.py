@@ -18,7 +18,16 @@ from mezzo.ports.port import Port
 class Watching(Port):
     """A port that tells when its interface goes down, comes up, changes, or vanishes."""
 
+    by_name = False  # it is of an interface that somebody else made
+
     called = ""  # what the interface is called now, where somebody renamed it
+
+    def is_back(self) -> bool:
+        return self.by_name and self.state == "gone" and _netdev.maybe_link(self.device) is not None
+
+    def require_there(self) -> None:
+        if self.by_name and self.state == "gone":
+            _netdev.link(self.device)
 
     def watch_link(self, index: int, say: Callable[[str], None]) -> None:
         """In the interface's namespace; from now on until the port closes."""

@@ -45,7 +45,7 @@ HERE_OFF = ["lro", "rx-gro-hw", "rxvlan"]
 class Port(Watching):
     """One interface: a socket for each of its queues that an end uses."""
 
-    method = "xdp"
+    method, by_name = "xdp", True
 
     def __init__(self, device: str = "", **hooks: Any) -> None:
         super().__init__(device, **hooks)

@@ -2,9 +2,10 @@
 
 A port whose ends are all the same stays as it is, with what waits in its rings.  A device that only the new graph has
 is opened beside the old one, so that trouble comes before anything has changed.  Where an end is another (other words,
-or an end more or less) the device is opened anew while nobody runs.  A device that only the old graph had is closed
-behind it.  What lies in the rings of a port that was closed comes home then; a port that cannot tell which frames these
-are has them on its account until the router ends.
+or an end more or less) the device is opened anew while nobody runs; if it does not open, the ends that it had get it
+back, and nothing has changed.  A device that only the old graph had is closed behind it.  What lies in the rings of a
+port that was closed comes home then; a port that cannot tell which frames these are has them on its account until the
+router ends.
 """
 
 from __future__ import annotations
@@ -36,11 +37,17 @@ class Change:
         self.anew = {key: mine for key, mine in ends.items() if key in old and key not in same}
         self.gone = [port for key, port in old.items() if key not in ends]
         self.reopened = tuple(old[key].device for key in self.anew)
+        self.joined: dict[Key, Port] = {}  # those of `anew`, not open yet
         self.made: dict[Key, Port] = {}
+        self.closed: list[Port] = []
         try:
+            for key, mine in self.anew.items():
+                old[key].require_there()
+                if mine[0].given_port is None:
+                    self.joined[key] = table.joined(mine)
             for key, mine in ends.items():
                 if key not in old:
-                    self.made[key] = table.opened(mine, arena)
+                    self.made[key] = table.opened(table.joined(mine), arena)
         except BaseException:
             self.undo()
             raise
@@ -50,22 +57,50 @@ class Change:
         for port in self.made.values():
             self.table.drop(port)
 
-    def apply(self, router: Any) -> None:
-        """While nobody runs: the table is that of the new graph, and its descriptors are watched; those of ends that
-        are not kept are not any more (`Team.join`)."""
-        self.closed = [self.table.all[key] for key in self.anew]
-        for port in self.closed:
-            port.close()
-            self.clear(port)
+    def reopen(self, router: Any) -> None:
+        """While nobody runs, and before anything else has changed.  What does not open comes out as an exception; then
+        all is as it was, or the table is dead: no packet code may run any more."""
+        olds = [(key, self.table.all[key], list(self.table.all[key].ends)) for key in self.anew]
         try:
+            for _, port, _ in olds:
+                for end, fd, _ in port.descriptors():
+                    router.unwatch(end, fd)
+                port.close()
+                self.clear(port)
             for key, mine in self.anew.items():
-                self.made[key] = self.table.opened(mine, self.arena)
+                port = self.joined.get(key) or self.table.joined(mine)
+                self.made[key] = self.table.opened(port, self.arena)
                 for end in mine:
                     end.initialize()
-        finally:
-            self._enter(router)
+        except BaseException:
+            self._restore(router, olds)
+            raise
+        self.closed = [port for _, port, _ in olds]
 
-    def _enter(self, router: Any) -> None:
+    def _restore(self, router: Any, olds: Sequence[tuple[Key, Port, list[_End]]]) -> None:
+        """The ends that the devices had get them back."""
+        for key in self.anew:
+            if key in self.made:
+                self.table.drop(self.made.pop(key))
+        again: dict[Key, Port] = {}
+        try:
+            for key, _, ends in olds:
+                again[key] = self.table.opened(self.table.joined(ends), self.arena)
+                for end in ends:
+                    end.initialize()
+        except Exception as trouble:
+            self.table.dead = f"a device could be opened neither anew nor as it was: {trouble}"
+        self.table.become({**self.table.all, **again}, [port for _, port, _ in olds if port.opened])
+        self.table.watch(router, again.values())
+        if not self.table.dead:
+            self.table.start()
+            for _, _, ends in olds:
+                for end in ends:
+                    router.wake(end, "self")
+
+    def enter(self, router: Any) -> None:
+        """The table is that of the new graph, and its descriptors are watched; those of ends that are not kept are not
+        any more (`Team.join`)."""
         self.table.become({**self.kept, **self.made}, [p for p in (*self.closed, *self.gone) if p.opened])
         self.table.watch(router, self.made.values())
 
@@ -78,8 +113,9 @@ class Change:
 
     def clear(self, port: Port) -> None:
         """Sends home what lies in the rings of a closed port, and frees them."""
-        frames = port.leftovers()
-        if len(set(frames)) == sum(port.all_frames().values()):
+        frames = set(port.leftovers())  # one that a device left behind may stand in two rings
+        known = len(frames) == sum(port.all_frames().values())
+        if known and all(self.arena.in_ring(frame) for frame in frames):
             for frame in frames:
                 self.arena.give_frame(frame)
             port.free()

@@ -83,7 +83,7 @@ SHARING = {"hash": ps.FANOUT_HASH, "balance": ps.FANOUT_LOAD_BALANCE, "cpu": ps.
 class Port(Watching):
     """The sockets of one interface: one with a ring for each receiving end, one for each sending end."""
 
-    method = "packet"
+    method, by_name = "packet", True
     shares_queues = True  # every socket has its own copy of each packet
 
     def __init__(self, device="", **hooks):

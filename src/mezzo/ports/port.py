@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import select
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mezzo.ports._end import _End
 
 Undo = Callable[[], object]
+COUNTS = ("count", "byte_count")  # of an end: what goes on where one takes another's place
 
 
 class Port:
@@ -83,6 +85,13 @@ class Port:
     def open(self, arena: Arena) -> None:
         """Opens the device.  MezzoError says what is wrong and what to do about it."""
         raise NotImplementedError
+
+    def is_back(self) -> bool:
+        """Whether a device that went away is there again."""
+        return False
+
+    def require_there(self) -> None:
+        """MezzoError where the device went away and cannot be opened anew."""
 
     def look_around(self, others: Iterable[Port]) -> None:
         """All ports of the router are open: what is odd about them together is told."""
@@ -196,6 +205,8 @@ class PortTable:
         self.force = force
         self.parts: list[Any] = []  # of the router, in the kernel: what devices are to get programs of (targets/kernel)
         self._waiting: list[Port] = []  # for the first run
+        self._begun: weakref.WeakKeyDictionary[_End, dict[str, Any]] = weakref.WeakKeyDictionary()
+        self.dead = ""  # why no packet code may run any more
         self.gone: list[Port] = []  # of graphs that ran before; in their rings may be frames yet
         _fork.note(self)
 
@@ -241,21 +252,39 @@ class PortTable:
 
     def _attach(self, port: Port, end: _End) -> None:
         port.attach(end)
+        self._begin_anew(end)
         port.force = self.force
         end.port = port
 
+    def _begin_anew(self, end: _End) -> None:
+        """An end that had another port before is as it was configured, but for what it counted."""
+        if end not in self._begun:
+            states = {name: spec for name, spec in end.state_specs.items() if name not in (*COUNTS, *type(end).reads)}
+            plain = [name for name, spec in states.items() if spec.kind in ("scalar", "array")]
+            self._begun[end] = {name: end.cell(name).dump() for name in plain}
+            return
+        for name, value in self._begun[end].items():
+            end.cell(name).load(value)
+
     # -- when another graph takes the place of the one that runs (see change.py)
 
-    def opened(self, ends: Sequence[_End], arena: Arena) -> Port:
-        """A port that is open, for ends of one device; it is not in the table yet."""
+    def joined(self, ends: Sequence[_End]) -> Port:
+        """A port for ends of one device, which fit together; it is neither open nor in the table yet."""
         troubles: list[Diagnostic] = []
         port = ends[0].given_port or ends[0].make_port()
         for end in ends:
             self._try(troubles, end, lambda end: self._attach(port, end))
-        port.arena = arena
-        if not troubles:
-            self._try(troubles, ends[0], lambda end: self._open(port, arena))
         if troubles:
+            raise MezzoError(*troubles)
+        return port
+
+    def opened(self, port: Port, arena: Arena) -> Port:
+        """The same port, open."""
+        troubles: list[Diagnostic] = []
+        port.arena = arena
+        self._try(troubles, port.ends[0], lambda end: self._open(port, arena))
+        if troubles:
+            port.close()
             raise MezzoError(*troubles)
         return port
 

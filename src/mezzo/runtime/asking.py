@@ -45,6 +45,8 @@ class Asking:
     virtual: bool
     closed: bool
     handlers: Handlers
+    failures: list[str]
+    stop_hooks: list[Callable[[], bool]]
     recorder: Recorder | None
 
     def __init__(self) -> None:
@@ -109,6 +111,14 @@ class Asking:
         with self._say:
             self.engine.cells[0]["stop"].load(STOP)
         self._bell.ring()
+
+    def break_off(self, why: str) -> None:
+        """At rest: no packet code runs any more, and nobody may refuse that."""
+        self.failures.append(why)
+        self.stop_hooks.clear()
+        if self.team is not None:
+            self.team.break_off()
+        self.please_stop()
 
     def post(self, job: Callable[[], None]) -> threading.Event:
         """`job` runs at the next quiescent point, and the event tells that it has.  Signal handlers may call this."""

@@ -110,10 +110,12 @@ class Changing:
         self.due = None
         try:
             change.swap_at_once()
+            if not change.is_made:
+                change.give_up()
+                self.router.say(f"reload: {change.trouble}")
+                return
             change.after()
             self.router.reloaded = change.report()
-            if change.trouble is not None:
-                self.router.say(str(change.without_a_device()))
         finally:
             self._turn.release()
 

@@ -135,9 +135,7 @@ class Reload:
             if not self.is_made:
                 self.give_up()
         if not self.is_made:
-            raise MezzoError("the router is closed")
-        if self.trouble is not None:
-            raise self.without_a_device()
+            raise self.trouble or MezzoError("the router is closed")
         return self.report()
 
     def make_ready(self) -> None:
@@ -151,9 +149,6 @@ class Reload:
 
     def report(self) -> Report:
         return Report(self.actions, self.blackout_ns, self.lost, self.ports.reopened)
-
-    def without_a_device(self) -> MezzoError:
-        return MezzoError(Diagnostic(f"the new configuration runs, but without a device: {self.trouble}"))
 
     def require(self) -> None:
         """What cannot change while the router runs."""
@@ -240,6 +235,7 @@ class Reload:
         # A device that has something in the kernel in one, and nothing in the other, is opened otherwise.
         turned = devices_below(self.before) ^ devices_below(self.plan)
         changed |= {(m, d) for m, d, _ in sides[1] if d in turned}
+        changed |= {key for key, port in self.router.ports.all.items() if port.is_back()}
         return {name for m, d, name in sides[1] if (m, d) in changed}
 
     def _orphans(self) -> list[tuple[int, str]]:
@@ -335,7 +331,15 @@ class Reload:
 
     def swap(self) -> None:
         router, old, new = self.router, self.router.engine, self.engine
-        begun, self.is_made = router.rested_ns(), True
+        begun = router.rested_ns()
+        try:
+            self.ports.reopen(router)
+        except Exception as trouble:  # the old graph goes on
+            self.trouble = trouble
+            if router.ports.dead:
+                router.break_off(router.ports.dead)
+            return
+        self.is_made = True
         self.moving.apply()
         for heir in self.each:
             self.inherit(new, heir.new, old, heir.old, heir.moved)
@@ -351,10 +355,7 @@ class Reload:
             element.router = router
         if router.team is not None:
             router.team.join(new, self.tasks)
-        try:
-            self.ports.apply(router)
-        except (MezzoError, OSError) as trouble:  # packets go on; whoever asked is told what does not
-            self.trouble = trouble
+        self.ports.enter(router)
         self.left, router.levels = router.levels, self.levels
         for element, old_element in self.told:
             element.moved(old_element)

@@ -263,6 +263,8 @@ class Router(Asking, Exchange):
         """Runs until stopped, until nothing will ever happen again, or until a limit; says which: "stopped", "done",
         "time", "rounds", "until".  Seconds are of the router's clock.  One `run` at a time."""
         self._require_open()
+        if self.ports.dead:
+            raise MezzoError(self.ports.dead)
         if not self._turn.acquire(blocking=False):
             raise MezzoError("the router runs already: one thread at a time may run it")
         try:

@@ -291,10 +291,16 @@ class Team:
         finally:
             self._depth = 0
             with self._news:
-                self._state = before
+                self._state = before if self._state == "rest" else self._state
                 self._news.notify_all()
 
     # -- thread 0
+
+    def break_off(self) -> None:
+        """While all rest: the further threads end where they are, and thread 0's run ends, before another task."""
+        with self._news:
+            self._state = "end"
+        self.stop()
 
     def stop(self) -> None:
         """Thread 0 comes back, and the run ends."""
