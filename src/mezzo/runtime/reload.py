@@ -56,7 +56,7 @@ class Report:
         words = [f"{word} {found[what]}" for what, word in told.items() if found.get(what)]
         words += [f"{word} {found[what]}" for what, word in ((OPEN, "opened"), (CLOSE, "closed")) if found.get(what)]
         words += [f"reopened {', '.join(self.reopened)}"] if self.reopened else []
-        words += [f"lost {n} packets of {name}" for name, n in self.lost.items()]
+        words += [f"lost {n} packet{'s' * (n != 1)} of {name}" for name, n in self.lost.items()]
         return f"{', '.join([*words, f'blackout {self.blackout_ns / 1e6:.2f} ms'])}\n"
 
     def as_dict(self) -> dict[str, Any]:
