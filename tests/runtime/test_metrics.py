@@ -15,6 +15,7 @@ from mezzo.base import MezzoError
 from mezzo.runtime import Router
 from mezzo.runtime.metrics import OLD, OPEN, Family, Registry, cpu_ns, exposition
 from mezzo.runtime.metrics_server import MOST, MetricsServer, parse_address
+from tests.ports.netlab import wait_until
 from tests.runtime.controlled import running
 from tests.runtime.open_metrics import parse
 
@@ -59,6 +60,7 @@ def test_a_scrape_counts_what_happened():
 def test_a_router_that_runs_on_two_threads_is_scraped_by_several_at_once():
     text = "InfiniteSource -> q :: Queue -> Unqueue -> c :: Counter -> Discard;"
     with running(text, threads=2) as router, served(router) as server:
+        wait_until(lambda: int(router.read("c.count")) > 0, 20)
         clients = [http.client.HTTPConnection(*server.address, timeout=20) for _ in range(4)]
         for client in clients:
             client.request("GET", "/metrics", headers={"Accept": OPEN})
