@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import socket
 import threading
 import urllib.error
@@ -80,6 +81,7 @@ def test_a_thread_that_is_gone_has_no_time():
         gone = threading.Thread(target=lambda: None)
         gone.start()
         gone.join()
+        wait_until(lambda: not os.path.exists(f"/proc/self/task/{gone.native_id}"))  # Python does not wait for that
         router.runner_tid = gone.native_id
         assert cpu_ns(router, 0) is None
         router.runner_tid = threading.get_native_id()
