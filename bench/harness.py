@@ -1,8 +1,8 @@
 """What the benchmarks share: pinning, the calibration loops, medians, and the JSON they print.
 
-A benchmark is a file with a `main()` that prints one JSON object: name, unit, value (median), best (the least), runs,
-calibration_ns and `per_calibration`, the value as a multiple of the calibration loop measured beside it.  Figures taken
-on different or noisy machines compare by that multiple.
+A benchmark is a file with a `main()` that prints a JSON object for each result: name, unit, value (median), best (the
+least; of a rate the most), runs, calibration_ns and `per_calibration`, the value as a multiple of the calibration loop
+measured beside it.  Figures taken on different or noisy machines compare by that multiple.
 
 That loop is one chain of dependent multiplications, which a busy neighbour on the same core (the other hyperthread)
 hardly slows.  Packet code uses the core's whole width, and is slowed by up to 1.9 times.  `throughput_ns` has an entry
@@ -133,7 +133,7 @@ def report(name: str, unit: str, runs: list[float], goal: float | None = None, *
         "name": name,
         "unit": unit,
         "value": round(value, 3),
-        "best": round(min(runs), 3),
+        "best": round(max(runs) if unit.endswith("/s") else min(runs), 3),
         "runs": [round(r, 3) for r in runs[:: -(-len(runs) // MOST_SHOWN)]],
         "goal": goal,
         "calibration_ns": round(loop, 3),

@@ -18,7 +18,6 @@ Needs rights.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -28,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from _bpf_steps import Machine
-from harness import RUNS, pin
+from harness import RUNS, pin, report
 
 from mezzo.base import bpf
 from mezzo.elements import Element, Packet, Port, library
@@ -237,10 +236,8 @@ def main() -> None:
             "run": {which: one.steps() for which, one in programs.items()},
             "instructions": {which: one.size for which, one in programs.items()},
         }
-        line = {"name": name, "unit": "ns/packet", **told}
-        if name in against:
-            line["ratios"] = {what: round(of[name] / of[f"{name} in C"], 3) for what, of in told.items()}
-        print(json.dumps(line), flush=True)
+        ratios = {what: round(of[name] / of[f"{name} in C"], 3) for what, of in told.items() if name in against}
+        report(f"kernel_test_run {name}", "ns/packet", runs[name], **told, **({"ratios": ratios} if ratios else {}))
         part.close()
         if options.gates:
             gated.close()

@@ -11,6 +11,7 @@ from mezzo.tools import _doctor_ports
 
 GOOD = """print('{"name": "good", "unit": "ns/packet", "value": 2.0, "goal": 2.5, "per_calibration": 1.5}')"""
 SLOW = """print('{"name": "slow", "unit": "s", "value": 5.0, "goal": 2.5}')"""
+RATE = """print('{"name": "rate", "unit": "reads/s", "value": %s, "goal": 50}')"""
 
 
 @pytest.fixture
@@ -28,12 +29,26 @@ def test_results_as_a_table_and_as_json(mezzo, folder):
     assert [r["name"] for r in json.loads(mezzo("bench", "--folder", str(folder), "--json", "good").out)] == ["good"]
 
 
+@pytest.mark.parametrize(("value", "verdict"), [(38, "0.76 times the goal"), (50, "reached"), (380, "reached")])
+def test_of_a_rate_the_goal_is_the_least(mezzo, folder, value, verdict):
+    (folder / "rate.py").write_text(RATE % value)
+    assert verdict in mezzo("bench", "--folder", str(folder), "rate").out.splitlines()[1]
+
+
 def test_a_benchmark_that_fails_is_named(mezzo, folder):
     (folder / "bad.py").write_text("raise RuntimeError('no luck')")
     done = mezzo("bench", "--folder", str(folder), "bad", "good")
     assert done.status == 1
     assert "bad: RuntimeError: no luck" in done.err
     assert "good" in done.out
+
+
+def test_a_result_without_a_figure_is_named_and_the_others_are_shown(mezzo, folder):
+    (folder / "odd.py").write_text("""print('{"name": "odd", "unit": "s"}')""")
+    done = mezzo("bench", "--folder", str(folder))
+    assert done.status == 1
+    assert "odd: it printed a result without one of name, unit, value" in done.err
+    assert "good" in done.out and "slow" in done.out
 
 
 def test_the_benchmarks_of_the_tree_are_found(mezzo):

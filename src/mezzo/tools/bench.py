@@ -17,6 +17,7 @@ from mezzo.base import Diagnostic, MezzoError
 from mezzo.tools._terminal import Progress, table
 
 SHARED = {"harness"}
+SHOWN = {"name", "unit", "value"}  # what every result has
 GROUPS = {"ports": "port_"}  # a name for all files that begin so
 
 
@@ -73,9 +74,12 @@ def measure(path: Path) -> tuple[list[dict[str, Any]], str]:
     done = subprocess.run(
         [sys.executable, str(path.resolve())], capture_output=True, text=True, cwd=path.parent, check=False
     )
-    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    results = [one for one in found if one.keys() >= SHOWN]
     if done.returncode:
         return results, (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if len(results) < len(found):
+        return results, f"it printed a result without one of {', '.join(sorted(SHOWN))}"
     return results, "" if results else "it printed no result"
 
 
@@ -83,8 +87,14 @@ def shown(results: list[dict[str, Any]]) -> str:
     rows = []
     for r in results:
         goal, value = r.get("goal"), float(r["value"])
-        verdict = "" if goal is None else "reached" if value <= goal else f"{value / goal:.2f} times the goal"
+        verdict = "" if goal is None else judged(value, goal, r["unit"])
         rows.append(
             (r["name"], value, r["unit"], "" if goal is None else f"{goal:g}", verdict, r.get("per_calibration") or "")
         )
     return table(("benchmark", "median", "unit", "goal", "", "times the loop"), rows)
+
+
+def judged(value: float, goal: float, unit: str) -> str:
+    """Of a time or a size the goal is the most there may be, of a rate the least."""
+    reached = value >= goal if unit.endswith("/s") else value <= goal
+    return "reached" if reached else f"{value / goal:.2f} times the goal"
